@@ -68,7 +68,7 @@ def test_loader_names_what_is_wrong(tmp_path, monkeypatch):
         with pytest.raises(ValueError, match=message):
             load_horses(tmp_path, **arguments)
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(ImportError, match=r"pip install 'mlestruct\[images\]'"):
+    with pytest.raises(ImportError, match=r"pip install '.\[images\]'"):
         load_horses(tmp_path, indices=[0])
     monkeypatch.delenv("MLESTRUCT_DATA", raising=False)
     with pytest.raises(FileNotFoundError, match="MLESTRUCT_DATA"):

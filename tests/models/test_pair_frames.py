@@ -235,7 +235,7 @@ def test_odd_links_are_named():
         (sample, np.ones(3, dtype=bool), "expected .* booleans"),
         (sample, pd.Series(np.zeros(len(pairs), dtype=bool)), "its index differs"),
         (sample, twice, "row 0 has 2 partners, it must have at most 1"),
-        (arrays, links, "need a sample that has ids"),
+        (arrays, links, "links are ids, but the sample has none"),
     ):
         with pytest.raises((ValueError, TypeError), match=rf"Y\[0\]: .*{message}"):
             model.fit([given], [label])

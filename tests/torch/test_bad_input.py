@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'mlestruct[torch]'")
+torch = pytest.importorskip("torch", reason="needs PyTorch")
 
 from mlestruct.structures import Subsets  # noqa: E402
 from mlestruct.torch import (  # noqa: E402
@@ -79,4 +79,4 @@ def test_keys_name_all_samples():
 def test_without_pytorch_the_error_names_the_extra():
     code = "import sys; sys.modules['torch'] = None; import mlestruct.torch"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "mlestruct.torch needs PyTorch: pip install 'mlestruct[torch]'" in run.stderr
+    assert "mlestruct.torch needs PyTorch. Run pip install '.[torch]'" in run.stderr

@@ -70,7 +70,7 @@ class CampusYear:
 class Campus:
     """Questions and years; of generated data also the weights behind the pairs.
 
-    `true_weights` holds those that are not 0 by the name of their feature: "|smoking|" is the
+    `true_weights` has the weights that are not 0, by the name of the feature: "|smoking|" is the
     difference of two answers in levels, "smoking: 0-1" indicates that they are 0 and 1.
     """
 
@@ -224,7 +224,7 @@ def generate_campus(
 ) -> Campus:
     """Three years of students with 14 answers each, and the pairs in which they live.
 
-    Answers come from three hidden traits and are skewed as such answers are: 8 % smoke. Agreement
+    Answers come from three hidden traits and are skewed as in real surveys: 8 % smoke. Agreement
     on smoking, personality and bed time counts most, study habits and temperature not at all. With
     the default strength, true scores separate roommates from other pairs with an AUC of about 0.8.
 

@@ -63,7 +63,7 @@ def load_horses(
 
     Parameters
     ----------
-    path : folder that holds weizmann_horses; by default that of the environment variable
+    path : folder that holds weizmann_horses; by default the folder in the environment variable
         MLESTRUCT_DATA
     max_side : longest height or width, None for no limit
     max_pixels : largest height times width, None for no limit
@@ -98,7 +98,7 @@ def _pillow() -> Any:
         return import_module("PIL.Image")
     except ImportError as error:
         raise ImportError(
-            "reading pictures needs Pillow: pip install 'mlestruct[images]'"
+            "reading pictures needs Pillow. Run pip install '.[images]' in a copy of the source."
         ) from error
 
 
@@ -111,7 +111,7 @@ def _opened(pillow: Any, file: Path) -> Any:
 def _limited(
     size: tuple[int, int], max_side: int | None, max_pixels: int | None
 ) -> tuple[int, int]:
-    """`size` scaled down, where it exceeds a limit, to the largest that does not."""
+    """`size`, scaled down to the limit if it exceeds it."""
     width, height = size
     scale = 1.0
     if max_side is not None:

@@ -120,7 +120,7 @@ def make_landmark_sequence(
     n_landmarks : of a random point set
     noise : standard deviation of the labelling error, in units of the object's half width
     perspective : object half width over camera distance; 0 is an orthographic view
-    body : array of shape (n_landmarks, 3), optional: the points, such as `toy_house().points`;
+    body : array of shape (n_landmarks, 3), optional: the points, for example `toy_house().points`;
         random ones by default
     first_degrees : the angle of the first frame
     elevation : degrees by which the camera looks down

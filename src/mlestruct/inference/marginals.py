@@ -40,8 +40,8 @@ class Inference:
     ----------
     tau : array of shape (n_coordinates,), in the coordinates of the structure
     log_partition : float
-    gap : certified: what `of` names lies within [log_partition, log_partition + gap]; 0 where it is
-        exact, inf where there is no certificate
+    gap : certified: `of` is within [log_partition, log_partition + gap]; 0 if it is
+        exact, inf without a certificate
     of : "log Z_rho", the reweighted approximation, "log Z" itself, or for perturb-and-MAP the
         "mean upper bound of log Z"
     method : the method that was used
@@ -185,7 +185,7 @@ def log_partition(
 ) -> float:
     """log Z_rho of a model, or log Z with method="exact" (estimated with "perturb").
 
-    Takes what `marginals` does, which also tells how certain the value is.
+    Takes the arguments of `marginals`, which also returns the gap of the value.
     """
     return marginals(structure, scores, method, tol=tol, **options).log_partition
 

@@ -113,7 +113,7 @@ def sample(
 
 
 def _perturbed(space: Structure, scores: Floats, n_samples: int, rng: np.random.Generator) -> Any:
-    """Labels of perturbed maximisers: an array where they have one shape, else a list."""
+    """Labels of perturbed maximisers: an array if they have one shape, otherwise a list."""
     noise = noise_of(space)
     best = (space.decode_integral(scores + noise.draw(rng)[0]) for _ in range(n_samples))
     labels = [space.label(found.vertex) for found in best]

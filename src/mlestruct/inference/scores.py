@@ -19,7 +19,7 @@ class Query:
     """Scores of all coordinates of `structure`, log Z being larger by `constant`.
 
     `asked` is the structure that was given; `kept` are the coordinates of it that are left where
-    -inf forbids some, None if all are. `has_forbidden` tells whether scores still contain -inf.
+    -inf forbids some, None if all are. `has_forbidden` is True if scores still contain -inf.
     """
 
     structure: Structure

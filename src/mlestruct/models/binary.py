@@ -90,7 +90,7 @@ class Answers:
             m, j = np.argwhere(strange)[0]
             found = table[m, j].item() if isinstance(table[m, j], np.generic) else table[m, j]
             allowed = " or ".join(repr(label) for label in self.classes[j].tolist())
-            hint = ". Pass a threshold, such as X > 0." if name == "X" else ""
+            hint = ". Pass a threshold, for example X > 0." if name == "X" else ""
             raise ValueError(f"{name}[{m}, {j}] is {found!r}, expected {allowed}{hint}")
         return states
 
@@ -249,7 +249,7 @@ class BinaryEstimator(Estimator):
     def _likelihood_bounds(
         self, states: Ints, fields: Floats, couplings: Floats, known: Ints | None, tol: float
     ) -> Bounds:
-        """Bounds of log p of observed states, given those that are known."""
+        """Bounds of log p of observed states, given the known states."""
         as_positive(tol, "tol")
         if known is not None:
             wrong = (known != UNKNOWN) & (known != states)
@@ -328,7 +328,7 @@ def select_neighbourhoods(
     scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)
     columns = sparse.csc_array(on * scale)
     quantile = float(norm.isf(FALSE_POSITIVES / (2.0 * max(n_variables - 1, 1))))
-    # The gradient without neighbours: where it is below the penalty, no neighbour is selected.
+    # The gradient without neighbours: below the penalty, no neighbour is selected.
     slopes = np.abs(both - total * np.outer(rates, rates)) * scale
     found = np.zeros((n_variables, n_variables))
 

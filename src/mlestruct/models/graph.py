@@ -1,4 +1,4 @@
-"""`GraphCRF`, and what it shares with `GridCRF`: how samples over graphs become blocks."""
+"""`GraphCRF`, and the code that it shares with `GridCRF`: samples over graphs become blocks."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ class GraphEstimator(LabellingEstimator):
 
         Exact on chains and trees, and if two states attract each other; elsewhere found by
         message passing (QPBO with two states) and local search. `known` holds labels that are
-        given, shaped as Y, None where they are not, or None for a whole sample; all others are
+        known, shaped as Y, None for unknown ones, or None for a whole sample; all others are
         predicted given these.
 
         Returns

@@ -88,7 +88,9 @@ class PairFrame:
             )
         own, index = getattr(links, "index", None), self.origin[1]
         if own is not None and index is not None and not own.equals(index):
-            raise ValueError(f"{where}: its index differs from that of the candidate pairs")
+            raise ValueError(
+                f"{where}: its index differs from the candidate pairs'. Use the same index."
+            )
         return chosen
 
 
@@ -204,7 +206,7 @@ def _present(ids: Any, where: str) -> list[Hashable]:
 
 
 def _ids(given: Any, found: list[Hashable], name: str) -> list[Hashable]:
-    """The ids of a side: of the index of a frame, a collection, or those that occur."""
+    """The ids of a side: the index of a frame, a collection, or the ids that occur."""
     if given is None:
         return list(dict.fromkeys(found))
     if hasattr(given, "columns"):

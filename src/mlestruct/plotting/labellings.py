@@ -30,7 +30,7 @@ def plot_graph_labels(
     edges : array of shape (n_edges, 2)
     labels : (n_nodes,), as `predict` returns them
     marginals : array of shape (n_nodes, n_states), as `predict_marginals` returns them
-    classes : the label of each state (`classes_`); by default those that occur, sorted
+    classes : the label of each state (`classes_`); by default the labels that occur, sorted
     """
     from matplotlib.collections import LineCollection
 

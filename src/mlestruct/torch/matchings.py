@@ -45,7 +45,7 @@ class MatchingNLLLoss(NLLLoss):
     rho : reweighting of the entropy from 1/2 to 1; the loss of the exact likelihood lies between
         the losses of rho = 1 (the smaller one) and rho = 1/2
     perfect : whether every node of the smaller side has a partner; otherwise any node may stay
-        single, at a score of 0. Subtract other scores of single nodes from those of their pairs.
+        single, at a score of 0. Subtract other scores of single nodes from their pairs' scores.
 
     Notes
     -----
