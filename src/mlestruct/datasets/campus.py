@@ -248,7 +248,7 @@ def generate_campus(
     as_number(strength, "strength")
     as_number(missing, "missing", 0.0, 1.0)
     if missing == 1.0:
-        raise ValueError("missing: expected a share below 1, got 1")
+        raise ValueError("`missing` must be a share below 1; got 1.")
     as_count(n_chains, "n_chains")
     as_count(max_sweeps, "max_sweeps")
     rng = generator(random_state)
@@ -280,7 +280,7 @@ def _sizes(
     given = isinstance(n_students, Sequence | np.ndarray)
     numbers = np.atleast_1d(n_students).tolist()
     if any(not isinstance(n, int) or n < 2 or n % 2 for n in numbers):
-        raise ValueError(f"n_students: expected even numbers from 2, got {n_students}")
+        raise ValueError(f"`n_students` must be even, from 2; got {n_students}.")
     sizes = [int(n) for n in numbers]
     if given:
         if not sizes or n_years not in (None, len(sizes)):

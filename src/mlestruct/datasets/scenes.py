@@ -156,10 +156,10 @@ def frame_pairs(
     The right side's landmarks are shuffled by default, so that their order contains no information.
     """
     if not isinstance(sequence, LandmarkSequence):
-        raise TypeError(f"sequence: expected a LandmarkSequence, got {sequence!r:.60}")
+        raise TypeError(f"`sequence` must be a LandmarkSequence; got {sequence!r:.60}.")
     n_frames = sequence.points.shape[0]
     if as_count(gap, "gap", 0) >= n_frames:
-        raise ValueError(f"gap: expected 0 to {n_frames - 1}, got {gap}")
+        raise ValueError(f"`gap` must be from 0 to {n_frames - 1}; got {gap}.")
     rng = generator(random_state)
     descriptors = sequence.descriptors()
     n = sequence.points.shape[1]

@@ -74,7 +74,7 @@ def links_at_precision(
     bound : float, no set of this precision has more expected correct links
     """
     if not isinstance(precision, numbers.Real) or not 0.0 < precision <= 1.0:
-        raise ValueError(f"precision: expected a number in (0, 1], got {precision!r}")
+        raise ValueError(f"`precision` must be a number in (0, 1]; got {precision!r}.")
     problem = _PricedLinks(structure, probabilities)
     free = problem.at(0.0)
     if free.expected_precision >= precision:
@@ -106,7 +106,9 @@ class _PricedLinks:
 
     def __init__(self, structure: MatchingStructure, probabilities: Floats):
         if not structure.free.all():
-            raise ValueError("structure: links are chosen where every node may stay single")
+            raise ValueError(
+                "structure: every node must be able to stay single. Pass perfect=False."
+            )
         self.structure = structure
         self.probabilities = as_scores(probabilities, "probabilities")
         if self.probabilities.shape != (structure.n_scored,):

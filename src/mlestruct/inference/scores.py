@@ -38,7 +38,7 @@ class Query:
         return out
 
     def require_finite(self, what: str) -> None:
-        """Raise where something cannot handle forbidden states."""
+        """Raise if a method cannot handle forbidden states."""
         if self.has_forbidden:
             raise ValueError(
                 f"scores: contain -inf, which {what} cannot handle here (matchings and chains may "

@@ -182,7 +182,7 @@ class BinaryEstimator(Estimator):
             edges = self.graph
         elif self.graph not in GRAPHS:
             raise ValueError(
-                f"graph: expected one of {list(GRAPHS)} or an array of pairs, got {self.graph!r}"
+                f"`graph` must be one of {list(GRAPHS)} or an array of pairs; got {self.graph!r}."
             )
         elif self.graph == "l1":
             edges = select()
@@ -315,7 +315,7 @@ def select_neighbourhoods(
     weights : array of shape (n_frames,)
     l1 : the penalty in units of the one above
     predictions : array of shape (n_frames, n_variables), optional
-        What is known of every variable without the others, such as log odds given features; a
+        What is known of every variable without the others, for example log odds given features; a
         column of its regression that is hardly penalised.
     n_jobs : threads over variables
     """

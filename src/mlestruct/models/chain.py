@@ -406,7 +406,7 @@ class ChainCRF(LabellingEstimator):
 
         Chains are cut at tokens whose label is not known, or these are summed over, as `missing`
         of `fit` says. With `known` labels, as in `predict`, log p of the others given these; Y may
-        have them too, and must agree. It is -inf where `forbidden_transitions` leave no sequence
+        have them too, and must agree. It is -inf if `forbidden_transitions` leave no sequence
         that has the labels.
         """
         tokens = self._read(X)

@@ -100,7 +100,8 @@ class GraphEstimator(LabellingEstimator):
             if whole is not None and np.ndim(rho) > 0:
                 if np.shape(rho) != (whole.n_edges,):
                     raise ValueError(
-                        f"rho: expected a number or shape ({whole.n_edges},), got {np.shape(rho)}"
+                        f"`rho` must be a number or an array of shape ({whole.n_edges},); got "
+                        f"{np.shape(rho)}."
                     )
                 rho = np.asarray(rho)[sample.kept]
             return reweighting(sample.graph, rho)

@@ -150,7 +150,7 @@ class Labels:
     Attributes
     ----------
     values : integer array, or array of objects that holds strings
-    hidden : boolean array, where a label is not known
+    hidden : boolean array, True for unknown labels
     named : whether labels are strings; None if no label is known
     """
 

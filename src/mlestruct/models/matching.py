@@ -461,7 +461,7 @@ class MatchingCRF(MatchingEstimator):
         if not isinstance(self.perfect, bool | np.bool_):
             raise TypeError(f"perfect must be True or False, got {self.perfect!r}")
         if self.polytope not in ("local", "exact"):
-            raise ValueError(f"polytope: expected 'local' or 'exact', got {self.polytope!r}")
+            raise ValueError(f"`polytope` must be 'local' or 'exact'; got {self.polytope!r}.")
         graph = sample.graph
         capacities = node_capacity(capacity, graph.n_nodes)
         plain = bool((capacities == 1).all())

@@ -210,7 +210,7 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ValueError(
-                    f"{name}: expected one of {list(choices)}, got {getattr(self, name)!r}"
+                    f"`{name}` must be one of {list(choices)}; got {getattr(self, name)!r}."
                 )
 
     def _read_features(self, X: Any, reset: bool = True) -> Any:

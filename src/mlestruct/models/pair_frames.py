@@ -121,7 +121,7 @@ def read_frame(
     ids that occur in the pairs. Of one group there is only `left`.
     """
     if not hasattr(frame, "columns"):
-        raise TypeError(f"pairs: expected a data frame, got {type(frame).__name__}")
+        raise TypeError(f"`pairs` must be a data frame; got {type(frame).__name__}.")
     if ids is not None:
         if isinstance(ids, str) or len(ids) != 2 or ids[0] == ids[1]:
             raise ValueError(f"ids: expected the names of two columns, got {ids!r}")

@@ -161,7 +161,7 @@ class PairPredictions(SampleEstimator):
         its index and its columns of ids; else a pandas frame with the positions of both nodes.
         """
         if choose not in ("map", "f1"):
-            raise ValueError(f"choose: expected 'map' or 'f1', got {choose!r}")
+            raise ValueError(f"`choose` must be 'map' or 'f1'; got {choose!r}.")
         if precision is not None and choose != "map":
             raise ValueError("choose: give either choose='f1' or a precision, not both")
         prepared = self._queries(X, known)

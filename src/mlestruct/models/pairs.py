@@ -60,7 +60,7 @@ class PairInput:
         object with `n_features`, `n_scored`, `scores(theta)` and `moments(tau)`. They are in
         row-major order (in one group: pairs with row < column); if the mask of two sides is in COO
         format, rows of an array, and of `offset`, belong to its entries, in their order.
-    mask : (n_rows, n_cols) booleans or a SciPy sparse matrix; pairs where it is zero are forbidden
+    mask : (n_rows, n_cols) booleans or a SciPy sparse matrix; pairs with zero are forbidden
     offset : (n_rows, n_cols) or (n_allowed,), added to the scores and not learned; -inf forbids
     shape : (n_rows, n_cols), needed for rows of features without a mask
     capacity : number of partners of each node, like the `capacity` of `BipartiteMatchingCRF`, in

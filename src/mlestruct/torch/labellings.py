@@ -87,7 +87,7 @@ class _GraphLabellings(_Labellings):
     def __init__(self, reduction: str = "mean", *, rho: Any = "auto", **options: Any):
         super().__init__(reduction, **options)
         if not isinstance(rho, str | int | float):
-            raise TypeError(f"rho: expected 'auto' or a number, got {rho!r}")
+            raise TypeError(f"`rho` must be 'auto' or a number; got {rho!r}.")
         self.rho = rho
 
     def _batch(

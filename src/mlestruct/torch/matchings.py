@@ -77,7 +77,7 @@ class MatchingNLLLoss(NLLLoss):
     ):
         super().__init__(reduction, **options)
         if not 0.5 <= rho <= 1.0:
-            raise ValueError(f"rho: expected a number from 1/2 to 1, got {rho!r}")
+            raise ValueError(f"`rho` must be a number from 1/2 to 1; got {rho!r}.")
         self.rho, self.perfect = float(rho), bool(perfect)
 
     def forward(
