@@ -208,7 +208,7 @@ ODD = {  # what becomes of the frame of pairs, how it is read, and the error
     "no column 'w'": (lambda p: p, {"features": ["u", "w"]}),
     "several columns 'u'": (lambda p: pd.concat([p, p[["u"]]], axis=1), {}),
     "occurs twice": (lambda p: pd.concat([p, p.iloc[:1]]), {}),
-    "data frame, got list": (lambda p: [1, 2], {}),
+    "data frame; got list": (lambda p: [1, 2], {}),
     r"the id in row 1 is missing \(nan\)": (
         lambda p: pd.DataFrame({"a": ["p", np.nan], "b": ["q", "r"], "u": 1.0}),
         {"ids": ("a", "b")},
