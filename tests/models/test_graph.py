@@ -145,7 +145,7 @@ def test_rho_of_every_edge():
     uniform = GraphCRF(**FINE).fit(X, Y)  # 5/6 everywhere
     same_models(GraphCRF(rho=np.full(6, 5 / 6), **FINE).fit(X, Y), uniform, 1e-4)
     same_models(GraphCRF(rho=5 / 6, **FINE).fit(X, Y), uniform, 1e-4)
-    with pytest.raises(ValueError, match=r"`rho` must be a number or an array of shape \(6,\)"):
+    with pytest.raises(ValueError, match=r"X\[0\]: rho: expected a number or shape \(6,\)"):
         GraphCRF(rho=np.full(5, 0.5)).fit(X, Y)
 
 
