@@ -3,9 +3,9 @@ A probabilistic dependency parser
 =================================
 
 A dependency parse gives every word a head: it is a tree directed from a root. `DirectedTrees` sums
-over all trees by the matrix-tree theorem, so that a `StructuredCRF` learns from a treebank by exact
-maximum likelihood. Who has the telescope, the sailor or the bird? The picture shows the probability
-of every arc.
+over all trees by the matrix-tree theorem, so `StructuredCRF` learns from a treebank by exact
+maximum likelihood. Does the sailor have the telescope, or the bird? The picture shows the
+probability of every arc.
 """
 
 import matplotlib.pyplot as plt

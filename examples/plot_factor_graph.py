@@ -3,7 +3,7 @@ Thin lines: factors over four pixels
 ====================================
 
 A model of pairs of pixels prefers equal neighbours, which erases thin lines. Factors over blocks of
-2 x 2 pixels know which of the 16 patterns occur: parts of lines do, specks and checkerboards do
+2 x 2 pixels score the 16 patterns: parts of lines occur in training, specks and checkerboards do
 not. A `StructuredCRF` over a `FactorGraph` learns one weight for each pattern up to rotation, from
 six pictures. It decodes by a linear program over the local polytope.
 """

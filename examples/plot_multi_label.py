@@ -3,9 +3,9 @@ Completing digits: labels that depend on each other
 ===================================================
 
 Given the upper half of a digit, which of twelve patches of the lower half are dark? `MultiLabelCRF`
-learns weights for every patch and a coupling for every pair of patches. Inference is exact, so that
-it gives the probability of a whole completion, of a patch given other patches, and the likelihood
-of all answers together. Independent logistic regressions give none of these.
+learns weights for every patch and a coupling for every pair of patches. Inference is exact: the
+model gives the probability of a whole completion, of a patch given other patches, and the
+likelihood of all labels together. Independent logistic regressions give none of these.
 """
 
 import matplotlib.pyplot as plt

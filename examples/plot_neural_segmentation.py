@@ -4,8 +4,8 @@ A neural network with a CRF loss
 
 Noisy pictures of a figure on a ground. A small convolutional network scores the two states of every
 pixel. Cross-entropy treats pixels as independent. `GridNLLLoss` is the likelihood of the whole
-mask: neighbours are coupled, and the coupling is learned with the network. It replaces one line of
-the training loop.
+mask: neighbours are coupled, and the coupling is learned with the network. The loss replaces one
+line of the training loop.
 """
 
 import matplotlib.pyplot as plt

@@ -4,8 +4,9 @@ Neurons: couplings, stimuli and ensembles
 
 A recording is a matrix of zeros and ones: a row for each frame, a column for each neuron. Which
 neurons fire together, and which respond to a stimulus? `IsingMRF` learns the joint distribution of
-all columns. Stimuli and earlier frames are further columns, so that one model predicts any of them
-from any others. For the ensembles alone, Fisher's exact test is enough, and faster: it is below.
+all columns. Stimuli and earlier frames are further columns, so one model predicts any of them from
+any others. If you need only the ensembles that respond to a stimulus, Fisher's exact test is enough
+and faster; it is below.
 
 The recording is generated, with three planted ensembles. One of them fires without any stimulus.
 """
@@ -54,8 +55,8 @@ def with_lags(spikes, n_lags):
 
 
 # %%
-# Choosing a model. Neighbouring frames are alike, so that folds are contiguous parts of the
-# recording. The score is the log-likelihood of a held-out frame.
+# Choosing a model. Neighbouring frames are alike, so folds are contiguous parts of the recording.
+# The score is the log-likelihood of a held-out frame.
 grid = {"alpha": [1.0, 10.0, 100.0], "l1": [1.0, 2.0]}
 search = GridSearchCV(IsingMRF(), grid, cv=KFold(3)).fit(X)
 model = search.best_estimator_
@@ -66,8 +67,8 @@ print(f"{len(model.edges_)} couplings, likelihood exact: {model.is_exact_}, "
       f"relative gap {model.duality_gap_ / abs(model.objective_):.0e}")  # fmt: skip
 
 # %%
-# Stimuli from neurons: leave them out of what is known (-1). The model was fitted to the first
-# 2000 frames, and predicts the others.
+# Stimuli from neurons: leave them out of what is known (-1). The model was fitted to the first 2000
+# frames, and predicts the others.
 train, test = X[:2000], X[2000:]
 model = IsingMRF(**search.best_params_).fit(train)
 known = np.where(np.arange(N + 2) < N, test, -1)
@@ -81,8 +82,8 @@ print(f"couplings between successive frames: {across} of {len(lagged.edges_)} (n
 
 
 # %%
-# Ensembles: which neurons respond to a stimulus? Fisher's exact test for every pair of a neuron
-# and a stimulus, and the procedure of Benjamini and Hochberg for a false-discovery rate of 5 %.
+# Ensembles: which neurons respond to a stimulus? Fisher's exact test for every pair of a neuron and
+# a stimulus, and the procedure of Benjamini and Hochberg for a false-discovery rate of 5 %.
 def fisher(spikes, stimuli):
     """P-values of more spikes under the stimulus, shape (n_stimuli, n_neurons)."""
     p = np.empty((stimuli.shape[1], spikes.shape[1]))

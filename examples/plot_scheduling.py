@@ -4,7 +4,7 @@ Learning a planner's priorities from past schedules
 
 A workshop has two machines and a working day of eight hours. A planner starts each waiting job on
 one machine at one hour, or not today. The best schedule for given scores is an integer program,
-which HiGHS solves to within 0.5 % with an upper bound. `StructuredCRF` needs nothing else: it
+which HiGHS solves to within 0.5 % with an upper bound. `StructuredCRF` calls only this solver. It
 learns the planner's priorities from past schedules, with a certificate, and gives the probability
 of every start on a new day.
 """
@@ -80,7 +80,7 @@ def schedules_of(day):
 
 
 # %%
-# Past days. The planner's choices are the best ones under priorities of her own, plus noise.
+# Past days. The planner chooses the best schedule under her own priorities, plus noise.
 truth = np.array([2.0, 1.0, 0.8, 1.2])
 days = [make_day() for _ in range(7)]
 noise = [0.3 * rng.gumbel(size=len(day["starts"])) for day in days]
@@ -95,8 +95,8 @@ print(
 )
 
 # %%
-# The weights are not on the scale of the planner's: six noisy days are few, and the entropy is
-# approximate. They rank schedules.
+# The weights rank schedules. Their scale differs from the planner's, because six noisy days are few
+# and the entropy is approximate.
 #
 # A new day: the schedule, and the probability that a job is worked on in each hour.
 day = days[-1]
@@ -128,7 +128,7 @@ for j, deadline in enumerate(day["deadline"]):
     heat.plot([deadline] * 2, [j - 0.45, j + 0.45], color="#0072B2", linewidth=2.5)
 heat.set_yticks(range(len(busy)), [f"job {j + 1}" for j in range(len(busy))])
 heat.set_xlabel("hour")
-heat.set_title("Probability of being worked on, and deadlines (blue)", loc="left")
+heat.set_title("Probability that a job is worked on in each hour; deadlines in blue", loc="left")
 figure.colorbar(image, ax=[chart, heat], shrink=0.5, pad=0.01)
 for axes in (chart, heat):
     axes.spines[["top", "right"]].set_visible(False)

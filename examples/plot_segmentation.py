@@ -2,11 +2,11 @@
 Segmentation on top of a classifier
 ===================================
 
-A classifier of pixels, here gradient boosting on filters of scikit-image, does not know that
-neighbouring pixels belong together. `GridCRF` learns that from the classifier's probabilities: its
-only pixel feature is the log-odds of the classifier, and its edges compare the colours and the
-probabilities of neighbours. The probabilities of training images must be out-of-fold, since a
-classifier is too sure of images that it was trained on.
+A classifier of pixels, here gradient boosting on filters of scikit-image, labels each pixel by
+itself. `GridCRF` couples neighbouring pixels: its only pixel feature is the log-odds of the
+classifier, and its edges compare the colours and the probabilities of neighbours. The probabilities
+of training images must be out-of-fold, because a classifier is overconfident on its training
+images.
 
 With the Weizmann horses in the folder of MLESTRUCT_DATA, the script uses them, else generated
 images.
@@ -79,8 +79,8 @@ def quality(found, chosen):
 
 
 # %%
-# Several random splits into training and test images. A pixel gets its most probable state: that is
-# better than the most probable labelling (MAP) if pixels are counted.
+# Several random splits into training and test images. A pixel gets its most probable state, which
+# has fewer wrong pixels than the most probable labelling (MAP).
 scores = {"classifier": [], "GridCRF": [], "GridCRF, MAP": []}
 for seed in range(n_splits):
     order = np.random.default_rng(seed).permutation(len(images))[: n_train + n_test]

@@ -3,9 +3,9 @@ Power lines: spanning trees with probabilities
 ==============================================
 
 Power lines connect villages without loops, and planners avoid long lines and steep slopes. A
-`StructuredCRF` learns the costs of length and slope from networks that were built elsewhere. It
-needs only a solver for the best tree. Here the matrix-tree theorem gives the exact probability of
-every line, to compare with.
+`StructuredCRF` learns the costs of length and slope from networks that were built elsewhere.
+Learning needs only a solver for the best tree. The matrix-tree theorem gives the exact probability
+of every line for comparison.
 """
 
 import matplotlib.pyplot as plt

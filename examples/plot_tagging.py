@@ -4,10 +4,9 @@ Tagging words, from a file to probabilities
 
 Which words of a delivery note are the person, the street, the city? `ChainCRF` learns from a file
 in the format of CoNLL: a word and its label on each line, an empty line between sentences. The
-labels are BIO: B-CITY begins a city and I-CITY continues it, so that no sentence may have I-CITY
-after O. sklearn-crfsuite, if it is installed, learns from the same features and is as accurate.
-`ChainCRF` also proves how far it is from the optimum, and its predictions and probabilities never
-break the rule.
+labels are BIO: B-CITY begins a city and I-CITY continues it, so I-CITY never follows O.
+sklearn-crfsuite, if it is installed, learns from the same features and is as accurate. `ChainCRF`
+also has a certificate, and its predictions and probabilities never break the rule.
 
 The notes are generated. Many words can belong to a person, a street or a city.
 """
@@ -132,8 +131,8 @@ else:
             rival.classes_, seconds)  # fmt: skip
 
 # %%
-# The least certain notes: the probability of every label of every word. These are the notes to
-# label next, or to look at before a parcel leaves.
+# The least certain notes: the probability of every label of every word. Label these notes next, or
+# check them before a parcel leaves.
 doubt = np.array([table.max(axis=1).min() for table in marginals])
 kinds = {"PERSON": "#CC79A7", "NUMBER": "#56B4E9", "STREET": "#0072B2", "CITY": "#E69F00",
          "O": "#d5dbe0"}  # fmt: skip

@@ -2,9 +2,9 @@
 Learning with your own decoder: the k best of n
 ===============================================
 
-Coaches pick 5 of 14 players by their speed and passing. All that `StructuredCRF` needs is a
-function that returns the best team for given scores, here a sort of three lines. It learns what
-counts, and gives every player a probability. For teams the exact answer is known, by elementary
+Coaches pick 5 of 14 players by their speed and passing. `StructuredCRF` needs only a function that
+returns the best team for given scores, here a sort of three lines. It learns a weight for each
+skill, and gives every player a probability. For teams the exact answer is known, by elementary
 symmetric polynomials, and the two agree.
 """
 

@@ -3,10 +3,10 @@ Who is who in the next picture? Tracking pedestrians
 ====================================================
 
 Boxes around pedestrians in two street scenes (TUD-Campus and TUD-Stadtmitte, which come with the
-package motmetrics). Only every fifth frame is used and a tenth of the boxes is missing, so that
-boxes of one person overlap little. A matching CRF with four features of a pair of boxes learns on
-one scene and links the boxes of the other; links from frame to frame become tracks. The Hungarian
-method, on overlaps or on distances, is compared. Each method has five settings to choose from.
+package motmetrics). Only every fifth frame is used and a tenth of the boxes is missing, so boxes of
+one person overlap little. A matching CRF with four features of a pair of boxes learns on one scene
+and links the boxes of the other; links from frame to frame become tracks. The rival is the
+Hungarian method, on overlaps or on distances. Each method has five settings to choose from.
 """
 
 import time

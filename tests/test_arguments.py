@@ -89,7 +89,7 @@ def test_functions_name_what_is_no_array(wrong):
 
 def test_frames_are_told_by_type():
     for wrong in (None, 3, "x", []):
-        with pytest.raises(TypeError, match="sequence: expected a LandmarkSequence"):
+        with pytest.raises(TypeError, match="`sequence` must be a LandmarkSequence"):
             frame_pairs(wrong, 1)
         with pytest.raises(TypeError, match="pairs: expected FramePairs"):
             split_in_three(wrong)

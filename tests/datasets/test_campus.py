@@ -88,13 +88,13 @@ def test_generation_repeats_and_differs_by_seed():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_students": 21}, "n_students: expected even numbers from 2, got 21"),
-        ({"n_students": [20, 21]}, "n_students: expected even"),
-        ({"n_students": 0}, "n_students: expected even"),
+        ({"n_students": 21}, "`n_students` must be even, from 2; got 21"),
+        ({"n_students": [20, 21]}, "`n_students` must be even"),
+        ({"n_students": 0}, "`n_students` must be even"),
         ({"n_students": [20], "n_years": 2}, "expected 2 sizes"),
         ({"n_students": []}, "expected some sizes"),
         ({"n_years": 0}, "`n_years` must be a whole number of at least 1"),
-        ({"missing": 1.0}, "missing: expected a share"),
+        ({"missing": 1.0}, "`missing` must be a share"),
         ({"strength": np.nan}, "`strength` must be a number"),
     ],
 )

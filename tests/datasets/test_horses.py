@@ -61,14 +61,14 @@ def test_loader_names_what_is_wrong(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match=r"horse003\.jpg does not exist"):
         load_horses(tmp_path)
     for arguments, message in (
-        ({"indices": [328]}, "indices: expected 0 to 327, found 328"),
+        ({"indices": [328]}, "`indices` must be from 0 to 327; got 328"),
         ({"max_side": 0}, "max_side"),
         ({"max_pixels": 0}, "max_pixels"),
     ):
         with pytest.raises(ValueError, match=message):
             load_horses(tmp_path, **arguments)
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(ImportError, match=r"pip install 'mlestruct\[images\]'"):
+    with pytest.raises(ImportError, match=r"pip install '.\[images\]'"):
         load_horses(tmp_path, indices=[0])
     monkeypatch.delenv("MLESTRUCT_DATA", raising=False)
     with pytest.raises(FileNotFoundError, match="MLESTRUCT_DATA"):

@@ -108,7 +108,7 @@ def test_groups_and_errors():
     found = links_of_largest_f1(structure, np.array([0.9, 0.6, 0.6]))  # no triangle of halves
     assert found.edges.tolist() == [0]
     assert links_of_largest_f1(structure, np.zeros(3)).edges.size == 0
-    with pytest.raises(ValueError, match="may stay single"):
+    with pytest.raises(ValueError, match="able to stay single"):
         links_of_largest_f1(BipartiteMatching((2, 2), 0.5), np.full(4, 0.5))
     with pytest.raises(ValueError, match=r"expected shape \(3,\)"):
         links_of_largest_f1(structure, np.zeros(4))

@@ -282,8 +282,8 @@ def test_structures_and_scores_that_do_not_fit(call, structure, scores, error, m
 @pytest.mark.parametrize(
     ("error", "message", "method", "options"),
     [
-        (ValueError, "method: expected one of", "best", {}),
-        (ValueError, "method: expected one of", None, {}),
+        (ValueError, "`method` must be one of", "best", {}),
+        (ValueError, "`method` must be one of", None, {}),
         (TypeError, "max_iter: method='auto'", "auto", {"max_iter": 3}),
         (TypeError, "sweeps: method='fw'", "fw", {"sweeps": 3}),
         (TypeError, "damping: method='exact'", "exact", {"damping": 0.5}),
@@ -293,9 +293,9 @@ def test_structures_and_scores_that_do_not_fit(call, structure, scores, error, m
         (ValueError, "`max_iter` must be", "fw", {"max_iter": 0}),
         (ValueError, "`max_iter` must be", "fw", {"max_iter": 2.5}),
         (ValueError, "max_time", "fw", {"max_time": -1.0}),
-        (ValueError, "method: expected one of", "oracle", {}),
+        (ValueError, "`method` must be one of", "oracle", {}),
         (TypeError, "variant: method='fw'", "fw", {"variant": "plain"}),
-        (ValueError, "step: expected one of", "fw", {"step": "long"}),
+        (ValueError, "`step` must be one of", "fw", {"step": "long"}),
         (ValueError, "`n_samples` must be", "perturb", {"n_samples": 0}),
         (ValueError, "`n_samples` must be", "perturb", {"n_samples": 1.5}),
     ],

@@ -137,7 +137,7 @@ def test_ties_are_drawn_evenly(method, scores):
 @pytest.mark.parametrize(
     ("error", "message", "options"),
     [
-        (ValueError, "method: expected one of", {"method": "best"}),
+        (ValueError, "`method` must be one of", {"method": "best"}),
         (ValueError, "`n_samples` must be", {"n_samples": 0}),
         (ValueError, "`n_samples` must be", {"n_samples": 2.5}),
         (TypeError, "n_chains: method='exact'", {"method": "exact", "n_chains": 2}),

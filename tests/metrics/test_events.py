@@ -71,7 +71,7 @@ def test_options_are_those_of_predict_marginals():
         (lambda: as_events([1], [0.1, 0.2]), r"happened: expected shape \(2,\)"),
         (lambda: as_events([1, 2], [0.1, 0.2]), "happened: expected 0 and 1"),
         (lambda: as_events([1, np.nan], [0.1, 0.2]), "happened: expected 0 and 1"),
-        (lambda: as_events([1], [-1e-8]), "probability: .*from 0 to 1"),
+        (lambda: as_events([1], [-1e-8]), "`probability` must be from 0 to 1"),
         (lambda: as_events([1], ["a"]), "probability: expected an array of numbers"),
         (lambda: as_events([1], [0.1], [1, 2]), r"weight: expected shape \(1,\)"),
         (lambda: as_events([1], [0.1], [-1]), "weight: .*at least 0"),

@@ -717,7 +717,7 @@ def test_labels_with_forbidden_transitions_are_named():
         ChainCRF(forbidden_transitions="BIO").fit(*random_words())
     with pytest.warns(UserWarning, match="forbidden_transitions: no label in Y is 'I-ORG'$"):
         ChainCRF(forbidden_transitions=[("O", "I-ORG")]).fit(X, Y)
-    message = "no label in Y is 'START'; None stands for the beginning of a sequence"
+    message = "no label in Y is 'START'; None is the beginning of a sequence"
     with pytest.warns(UserWarning, match=message):
         ChainCRF(forbidden_transitions=[("START", "I-PER")]).fit(X, Y)
 

@@ -271,7 +271,7 @@ def test_bad_images(X, Y, message):
         ({"rho": 0.0}, r"X\[0\]: rho: every edge needs a weight from"),
         ({"rho": np.nan}, r"X\[0\]: rho: .* found nan"),
         ({"rho": 1.5}, r"X\[0\]: rho: .* found 1.5"),
-        ({"neighbours": 6}, "neighbours: expected 4 or 8, got 6"),
+        ({"neighbours": 6}, "`neighbours` must be 4 or 8; got 6"),
         ({"edge_weights": "tied"}, "`edge_weights` must be 'full', 'symmetric' or 'potts'"),
         ({"solver": "lbfgs"}, "`solver` must be None or an object"),
     ],

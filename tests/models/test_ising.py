@@ -204,7 +204,7 @@ def test_constant_variables_and_single_rows(table, inference):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"graph": "star"}, "graph: expected one of"),
+        ({"graph": "star"}, "`graph` must be one of"),
         ({"graph": [[0, 7]]}, "graph: edge 0"),
         ({"l1": 0.0}, "l1"),
         ({"alpha": -1.0}, "alpha"),

@@ -200,7 +200,7 @@ def test_known_answers(fitted):
             found = others.predict_marginals(X, own, tol=1e-6, method=method)
             far = np.abs(found - expected)
             assert far.max() < (0.2 if method == "perturb" else 2e-3)
-    with pytest.raises(ValueError, match="method: expected one of"):
+    with pytest.raises(ValueError, match="`method` must be one of"):
         model.predict_proba(X, method="guess")
     with pytest.raises(ValueError, match="X has 150 samples but known has 3 rows"):
         model.predict_proba(X, known[:3])
@@ -305,7 +305,7 @@ def test_large_graphs_are_reweighted():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"graph": "star"}, "graph: expected one of"),
+        ({"graph": "star"}, "`graph` must be one of"),
         ({"graph": [[0, 9]]}, "graph: edge 0 is"),
         ({"couplings": "yes"}, "couplings"),
         ({"decision": "yes"}, "decision"),

@@ -208,7 +208,7 @@ ODD = {  # what becomes of the frame of pairs, how it is read, and the error
     "no column 'w'": (lambda p: p, {"features": ["u", "w"]}),
     "several columns 'u'": (lambda p: pd.concat([p, p[["u"]]], axis=1), {}),
     "occurs twice": (lambda p: pd.concat([p, p.iloc[:1]]), {}),
-    "data frame, got list": (lambda p: [1, 2], {}),
+    "data frame; got list": (lambda p: [1, 2], {}),
     r"the id in row 1 is missing \(nan\)": (
         lambda p: pd.DataFrame({"a": ["p", np.nan], "b": ["q", "r"], "u": 1.0}),
         {"ids": ("a", "b")},
@@ -235,7 +235,7 @@ def test_odd_links_are_named():
         (sample, np.ones(3, dtype=bool), "expected .* booleans"),
         (sample, pd.Series(np.zeros(len(pairs), dtype=bool)), "its index differs"),
         (sample, twice, "row 0 has 2 partners, it must have at most 1"),
-        (arrays, links, "need a sample that has ids"),
+        (arrays, links, "links are ids, but the sample has none"),
     ):
         with pytest.raises((ValueError, TypeError), match=rf"Y\[0\]: .*{message}"):
             model.fit([given], [label])

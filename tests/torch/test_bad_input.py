@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'mlestruct[torch]'")
+torch = pytest.importorskip("torch", reason="needs PyTorch")
 
 from mlestruct.structures import Subsets  # noqa: E402
 from mlestruct.torch import (  # noqa: E402
@@ -27,10 +27,10 @@ whole_pairs, whole_group = MatchingNLLLoss(perfect=True), GroupMatchingNLLLoss(p
 
 # fmt: off
 BAD = [  # function, arguments, message
-    (MatchingNLLLoss, ("avg",), "reduction: expected one of mean, sum, none, got 'avg'"),
-    (lambda rho: MatchingNLLLoss(rho=rho), (0.3,), "rho: expected a number from 1/2 to 1, got 0.3"),
-    (lambda rho: GridNLLLoss(rho=rho), ([1],), "rho: expected 'auto' or a number"),
-    (lambda tol: MatchingNLLLoss(tol=tol), (0.0,), "tol: expected a positive number, got 0.0"),
+    (MatchingNLLLoss, ("avg",), "`reduction` must be one of mean, sum, none; got 'avg'"),
+    (lambda rho: MatchingNLLLoss(rho=rho), (0.3,), "`rho` must be a number from 1/2 to 1; got 0.3"),
+    (lambda rho: GridNLLLoss(rho=rho), ([1],), "`rho` must be 'auto' or a number"),
+    (lambda tol: MatchingNLLLoss(tol=tol), (0.0,), "`tol` must be a positive number; got 0.0"),
     (matching, (TABLE, STATES), r"scores: expected shape \(B, n, m\), got \(2, 2\)"),
     (matching, (np.zeros((1, 2, 2)), STATES), "scores: expected a tensor .* got ndarray"),
     (matching, (PAIRS.long(), STATES), "scores: expected a tensor .* got torch.int64"),
@@ -79,4 +79,4 @@ def test_keys_name_all_samples():
 def test_without_pytorch_the_error_names_the_extra():
     code = "import sys; sys.modules['torch'] = None; import mlestruct.torch"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "mlestruct.torch needs PyTorch: pip install 'mlestruct[torch]'" in run.stderr
+    assert "mlestruct.torch needs PyTorch. Run pip install '.[torch]'" in run.stderr

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'mlestruct[torch]'")
+torch = pytest.importorskip("torch", reason="needs PyTorch")
 
 from scipy.optimize import linear_sum_assignment  # noqa: E402
 from torch.autograd import gradcheck, gradgradcheck  # noqa: E402

@@ -8,7 +8,7 @@ import os
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'mlestruct[torch]'")
+torch = pytest.importorskip("torch", reason="needs PyTorch")
 
 from mlestruct.torch import (  # noqa: E402
     ChainNLLLoss,

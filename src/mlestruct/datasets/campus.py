@@ -70,7 +70,7 @@ class CampusYear:
 class Campus:
     """Questions and years; of generated data also the weights behind the pairs.
 
-    `true_weights` holds those that are not 0 by the name of their feature: "|smoking|" is the
+    `true_weights` has the weights that are not 0, by the name of the feature: "|smoking|" is the
     difference of two answers in levels, "smoking: 0-1" indicates that they are 0 and 1.
     """
 
@@ -224,7 +224,7 @@ def generate_campus(
 ) -> Campus:
     """Three years of students with 14 answers each, and the pairs in which they live.
 
-    Answers come from three hidden traits and are skewed as such answers are: 8 % smoke. Agreement
+    Answers come from three hidden traits and are skewed as in real surveys: 8 % smoke. Agreement
     on smoking, personality and bed time counts most, study habits and temperature not at all. With
     the default strength, true scores separate roommates from other pairs with an AUC of about 0.8.
 
@@ -248,7 +248,7 @@ def generate_campus(
     as_number(strength, "strength")
     as_number(missing, "missing", 0.0, 1.0)
     if missing == 1.0:
-        raise ValueError("missing: expected a share below 1, got 1")
+        raise ValueError("`missing` must be a share below 1; got 1.")
     as_count(n_chains, "n_chains")
     as_count(max_sweeps, "max_sweeps")
     rng = generator(random_state)
@@ -280,7 +280,7 @@ def _sizes(
     given = isinstance(n_students, Sequence | np.ndarray)
     numbers = np.atleast_1d(n_students).tolist()
     if any(not isinstance(n, int) or n < 2 or n % 2 for n in numbers):
-        raise ValueError(f"n_students: expected even numbers from 2, got {n_students}")
+        raise ValueError(f"`n_students` must be even, from 2; got {n_students}.")
     sizes = [int(n) for n in numbers]
     if given:
         if not sizes or n_years not in (None, len(sizes)):

@@ -59,11 +59,11 @@ def load_horses(
     above a limit are shrunk to it, keeping their aspect; smaller ones are left alone, since
     enlarging them adds pixels but no detail. At 200 pixels a side all grids but one have 17,000
     to 40,000 nodes (horse264, 8,100). Masks come in sizes of their own; they are binarised at 128,
-    and a pixel is horse where the mask covers more than half of it.
+    and a pixel is horse if the mask covers more than half of it.
 
     Parameters
     ----------
-    path : folder that holds weizmann_horses; by default that of the environment variable
+    path : folder that holds weizmann_horses; by default the folder in the environment variable
         MLESTRUCT_DATA
     max_side : longest height or width, None for no limit
     max_pixels : largest height times width, None for no limit
@@ -71,11 +71,11 @@ def load_horses(
     """
     for name, limit in (("max_side", max_side), ("max_pixels", max_pixels)):
         if limit is not None and limit < 1:
-            raise ValueError(f"{name}: expected at least 1 or None, got {limit}")
+            raise ValueError(f"`{name}` must be at least 1 or None; got {limit}.")
     chosen = list(range(N_HORSES)) if indices is None else [int(k) for k in indices]
     for k in chosen:
         if not 0 <= k < N_HORSES:
-            raise ValueError(f"indices: expected 0 to {N_HORSES - 1}, found {k}")
+            raise ValueError(f"`indices` must be from 0 to {N_HORSES - 1}; got {k}.")
     folder = data_folder(path) / "weizmann_horses"
     pillow = _pillow()
     images, masks, names = [], [], []
@@ -98,7 +98,7 @@ def _pillow() -> Any:
         return import_module("PIL.Image")
     except ImportError as error:
         raise ImportError(
-            "reading pictures needs Pillow: pip install 'mlestruct[images]'"
+            "reading pictures needs Pillow. Run pip install '.[images]' in a copy of the source."
         ) from error
 
 
@@ -111,7 +111,7 @@ def _opened(pillow: Any, file: Path) -> Any:
 def _limited(
     size: tuple[int, int], max_side: int | None, max_pixels: int | None
 ) -> tuple[int, int]:
-    """`size` scaled down, where it exceeds a limit, to the largest that does not."""
+    """`size`, scaled down to the limit if it exceeds it."""
     width, height = size
     scale = 1.0
     if max_side is not None:

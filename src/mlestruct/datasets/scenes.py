@@ -120,7 +120,7 @@ def make_landmark_sequence(
     n_landmarks : of a random point set
     noise : standard deviation of the labelling error, in units of the object's half width
     perspective : object half width over camera distance; 0 is an orthographic view
-    body : array of shape (n_landmarks, 3), optional: the points, such as `toy_house().points`;
+    body : array of shape (n_landmarks, 3), optional: the points, for example `toy_house().points`;
         random ones by default
     first_degrees : the angle of the first frame
     elevation : degrees by which the camera looks down
@@ -156,10 +156,10 @@ def frame_pairs(
     The right side's landmarks are shuffled by default, so that their order contains no information.
     """
     if not isinstance(sequence, LandmarkSequence):
-        raise TypeError(f"sequence: expected a LandmarkSequence, got {sequence!r:.60}")
+        raise TypeError(f"`sequence` must be a LandmarkSequence; got {sequence!r:.60}.")
     n_frames = sequence.points.shape[0]
     if as_count(gap, "gap", 0) >= n_frames:
-        raise ValueError(f"gap: expected 0 to {n_frames - 1}, got {gap}")
+        raise ValueError(f"`gap` must be from 0 to {n_frames - 1}; got {gap}.")
     rng = generator(random_state)
     descriptors = sequence.descriptors()
     n = sequence.points.shape[1]

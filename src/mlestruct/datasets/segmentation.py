@@ -61,7 +61,7 @@ def make_segmentation(
     as_count(n_images, "n_images", 0)
     as_count(n_states, "n_states", 2)
     if n_states > len(PALETTE):
-        raise ValueError(f"n_states: expected 2 to {len(PALETTE)}, got {n_states}")
+        raise ValueError(f"`n_states` must be from 2 to {len(PALETTE)}; got {n_states}.")
     as_number(noise, "noise", 0.0)
     ranges = _ranges(shape)
     rng = generator(random_state)

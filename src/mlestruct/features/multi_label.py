@@ -2,7 +2,7 @@
 
 theta holds F of shape (L, C), then G of shape (E, D): label l of sample m with features x_m scores
 F[l] . x_m, two coupled labels score G[e] . v_m together; v_m is x_m, or the constant 1.
-Coordinates are those of labellings with two states: 2 of each label, of which the second has the
+Coordinates are as in labellings with two states: 2 of each label, of which the second has the
 score, then 4 of each pair, of which the last has it.
 """
 

@@ -10,7 +10,7 @@ is one. The members of `FeatureMap` beyond these have defaults; `Rows` and the m
 define them, since they know more.
 
 `Rows` is a matrix, with what can be said of its columns.
-The matrix is dense or sparse (CSR), or a single row that stands for all. A constant column may
+The matrix is dense or sparse (CSR), or a single row for all. A constant column may
 follow its own ones, and columns may be standardised: both are done within the products, and the
 matrix stays as it is.
 """
@@ -195,7 +195,7 @@ class Rows(FeatureMap):
         return found
 
     def take(self, indices: Any) -> Self:
-        """The rows at `indices`, or those where a mask is true."""
+        """The rows at `indices`, or the rows in a mask."""
         if not self.all_equal:
             return self._like(self.matrix[indices], None)
         index = np.asarray(indices)
@@ -395,7 +395,7 @@ class Scaling:
         return cls(columns.mean if centred else np.zeros_like(columns.mean), columns.scale)
 
     def original(self, weights: Floats) -> Floats:
-        """Weights of the columns as they are, from those of standardised ones, along axis 0."""
+        """Weights of the original columns, from standardised ones, along axis 0."""
         found = (weights.T / self.scale).T
         if self.mean.any():
             found[-1] -= self.mean @ found
@@ -409,7 +409,7 @@ class Scaling:
         return np.ascontiguousarray((found.T * self.scale).T)
 
     def adjoint(self, moments: Floats) -> Floats:
-        """Moments of standardised columns from those of the columns as they are."""
+        """Moments of the standardised columns, from moments of the original columns."""
         if self.mean.any():
             moments = moments - np.multiply.outer(self.mean, moments[-1])
         return (moments.T / self.scale).T
@@ -512,7 +512,7 @@ class Columns:
         )
 
     def repeated(self, n_rows: int) -> Columns:
-        """Statistics of a single row that stands for `n_rows`."""
+        """Statistics of a single row that is repeated `n_rows` times."""
         times = float(n_rows)
         return Columns(times * self.count, self.low, self.high, times * self.total, self.deviations)
 
@@ -585,7 +585,7 @@ def are_moderate(values: NDArray[Any]) -> bool:
 def check_finite(
     values: NDArray[Any], where: str, pairs: tuple[NDArray[Any], ...] | None = None
 ) -> None:
-    """Raise unless features are finite and moderate; of `pairs`, row k are those of pair k."""
+    """Raise unless features are finite and moderate; row k has the features of `pairs[k]`."""
     if are_moderate(values):
         return
     moderate = np.abs(values.astype(np.float64)) <= LARGEST

@@ -19,7 +19,7 @@ def token_features(
     Parameters
     ----------
     sentence : sequence of words, or of tuples (word, column, ...)
-        Further columns, such as part-of-speech tags, are features as they are.
+        Further columns, for example part-of-speech tags, are features without change.
     window : int
         Number of neighbours on each side.
     affix : int

@@ -66,15 +66,15 @@ def links_at_precision(
 
     The constraint P(S) >= precision N(S) gets a Lagrange multiplier, which acts as a price; the
     price is found by intersecting the lines P(S) - c N(S) of the best sets so far. A set between
-    two prices can be better than both: `bound` tells how much at most.
+    two prices can be better than both; `bound` limits by how much.
 
     Returns
     -------
     links : LinkSet
-    bound : float, no set of that precision has more expected correct links
+    bound : float, no set of this precision has more expected correct links
     """
     if not isinstance(precision, numbers.Real) or not 0.0 < precision <= 1.0:
-        raise ValueError(f"precision: expected a number in (0, 1], got {precision!r}")
+        raise ValueError(f"`precision` must be a number in (0, 1]; got {precision!r}.")
     problem = _PricedLinks(structure, probabilities)
     free = problem.at(0.0)
     if free.expected_precision >= precision:
@@ -106,7 +106,9 @@ class _PricedLinks:
 
     def __init__(self, structure: MatchingStructure, probabilities: Floats):
         if not structure.free.all():
-            raise ValueError("structure: links are chosen where every node may stay single")
+            raise ValueError(
+                "structure: every node must be able to stay single. Pass perfect=False."
+            )
         self.structure = structure
         self.probabilities = as_scores(probabilities, "probabilities")
         if self.probabilities.shape != (structure.n_scored,):

@@ -40,8 +40,8 @@ class Inference:
     ----------
     tau : array of shape (n_coordinates,), in the coordinates of the structure
     log_partition : float
-    gap : certified: what `of` names lies within [log_partition, log_partition + gap]; 0 where it is
-        exact, inf where there is no certificate
+    gap : certified: `of` is within [log_partition, log_partition + gap]; 0 if it is
+        exact, inf without a certificate
     of : "log Z_rho", the reweighted approximation, "log Z" itself, or for perturb-and-MAP the
         "mean upper bound of log Z"
     method : the method that was used
@@ -74,7 +74,7 @@ class Inference:
     def single(self) -> Floats:
         """Of matchings: the probability of every node to stay single (its unused capacity).
 
-        Rows first, then columns, where there are two sides; 0 for nodes that must be matched. In
+        Rows first, then columns, if there are two sides; 0 for nodes that must be matched. In
         tau these follow the pairs, of the sides that may stay single only.
         """
         if not isinstance(self.structure, MatchingStructure):
@@ -116,7 +116,7 @@ def marginals(
         `Pairwise`, `Sequences`, or your own with `decode`, `entropy`,
         `entropy_gradient` and `interior`
     scores : array of shape (n_scored,) or (n_coordinates,)
-        For matchings also a table of pairs, -inf where a pair is forbidden; for labellings also a
+        For matchings also a table of pairs, -inf for forbidden pairs; for labellings also a
         tuple (node scores (n_nodes, L), edge scores (n_edges, L, L) or (L, L)).
     method : "auto", "fw", "perturb" or "exact"
     tol : the gap of the log-partition function to reach
@@ -145,7 +145,7 @@ def marginals(
     """
     run = METHODS.get(method) if isinstance(method, str) else None
     if run is None:
-        raise ValueError(f"method: expected one of {sorted(METHODS)}, got {method!r}")
+        raise ValueError(f"`method` must be one of {sorted(METHODS)}; got {method!r}.")
     known = list(inspect.signature(run).parameters)[2:]
     for name in options:
         if name not in known:
@@ -185,7 +185,7 @@ def log_partition(
 ) -> float:
     """log Z_rho of a model, or log Z with method="exact" (estimated with "perturb").
 
-    Takes what `marginals` does, which also tells how certain the value is.
+    Takes the arguments of `marginals`, which also returns the gap of the value.
     """
     return marginals(structure, scores, method, tol=tol, **options).log_partition
 
@@ -217,7 +217,7 @@ def _frank_wolfe(
     max_iter = as_count(max_iter, "max_iter")
     deadline = perf_counter() + as_number(max_time, "max_time", 0.0)
     if not isinstance(step, str) or step not in STEPS:
-        raise ValueError(f"step: expected one of {list(STEPS)}, got {step!r}")
+        raise ValueError(f"`step` must be one of {list(STEPS)}; got {step!r}.")
     structure, scores = query.structure.approximate, query.scores
     stopped = False
 

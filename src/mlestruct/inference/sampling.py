@@ -1,4 +1,4 @@
-"""`sample`: outputs drawn from the model itself, exactly where counting is exact, or near it."""
+"""`sample`: outputs drawn from the model itself, exactly if counting is exact, otherwise nearly."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Samples:
     Attributes
     ----------
     labels : array of shape (n_samples, ...), each a label as the structure has them; a list of
-        arrays where labels differ in size
+        arrays if labels differ in size
     method : "exact", "mcmc": a Markov chain, or "perturb": perturb-and-MAP
     rhat, ess : split R-hat and effective sample size of a Markov chain; else 1 and n_samples
     converged : whether rhat reached its tolerance
@@ -66,7 +66,7 @@ def sample(
         chains over matchings, Gibbs sampling of labellings; they run until they agree, and warn if
         they do not. "perturb": perturb-and-MAP, outputs that are best under perturbed scores, one
         MAP call each: near the model, but with a bias that more samples do not remove. "auto":
-        exact where possible, else mcmc, and perturb for outputs that only a decoder describes.
+        exact if possible, otherwise mcmc, and perturb for outputs that only a decoder describes.
     random_state : int, Generator or None
     options : of "mcmc": n_chains=2, sweeps=100, max_sweeps=50_000, tol_rhat=1.05
 
@@ -82,7 +82,7 @@ def sample(
     True
     """
     if method not in METHODS:
-        raise ValueError(f"method: expected one of {list(METHODS)}, got {method!r}")
+        raise ValueError(f"`method` must be one of {list(METHODS)}; got {method!r}.")
     n_samples = as_count(n_samples, "n_samples")
     for name in options:
         if method in ("exact", "perturb") or name not in OPTIONS:
@@ -113,7 +113,7 @@ def sample(
 
 
 def _perturbed(space: Structure, scores: Floats, n_samples: int, rng: np.random.Generator) -> Any:
-    """Labels of perturbed maximisers: an array where they have one shape, else a list."""
+    """Labels of perturbed maximisers: an array if they have one shape, otherwise a list."""
     noise = noise_of(space)
     best = (space.decode_integral(scores + noise.draw(rng)[0]) for _ in range(n_samples))
     labels = [space.label(found.vertex) for found in best]

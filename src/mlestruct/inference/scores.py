@@ -19,7 +19,7 @@ class Query:
     """Scores of all coordinates of `structure`, log Z being larger by `constant`.
 
     `asked` is the structure that was given; `kept` are the coordinates of it that are left where
-    -inf forbids some, None if all are. `has_forbidden` tells whether scores still contain -inf.
+    -inf forbids some, None if all are. `has_forbidden` is True if scores still contain -inf.
     """
 
     structure: Structure
@@ -38,7 +38,7 @@ class Query:
         return out
 
     def require_finite(self, what: str) -> None:
-        """Raise where something cannot handle forbidden states."""
+        """Raise if a method cannot handle forbidden states."""
         if self.has_forbidden:
             raise ValueError(
                 f"scores: contain -inf, which {what} cannot handle here (matchings and chains may "

@@ -46,7 +46,7 @@ def as_events(happened: ArrayLike, probability: ArrayLike, weight: Any = None) -
             )
     wrong = ~((p >= -ROUNDING) & (p <= 1.0 + ROUNDING))
     if wrong.any():
-        raise ValueError(f"probability: expected numbers from 0 to 1, got {p[wrong][0]}")
+        raise ValueError(f"`probability` must be from 0 to 1; got {p[wrong][0]}.")
     if not ((y == 0) | (y == 1)).all():
         raise ValueError("happened: expected 0 and 1 or booleans only")
     if not ((w >= 0) & np.isfinite(w)).all():

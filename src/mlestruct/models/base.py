@@ -138,7 +138,7 @@ class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
                 setattr(self, name, getattr(model, name))
 
     def _full_coef(self, theta: Floats) -> Floats:
-        """All weights, from those that a solver has found."""
+        """All weights, from the weights that a solver has found."""
         return theta
 
     @abstractmethod
@@ -169,7 +169,7 @@ class Estimator(CertifiedModel):
 
     _entries: ClassVar[str] = "labels"  # the name of the elements of Y in messages
     _state: tuple[Any, Any] = (None, None)  # `_signature` of the last fit; the state it ended in
-    _intercept: bool = False  # whether the last weight is that of a constant which was added
+    _intercept: bool = False  # whether the last weight belongs to an added constant
     _scaling: Scaling | None = None  # of the features of the last fit
 
     @abstractmethod
@@ -503,7 +503,7 @@ def check_options(parameters: Mapping[str, Any]) -> None:
 
 # ---------------------------------------------------------------------- features
 def check_names(expected: list[str], found: list[str], where: str, of: str) -> None:
-    """Raise unless features are the same, in the same order, as those of `of`."""
+    """Raise unless the features are the same as in `of`, in the same order."""
     if expected == found:
         return
     if len(expected) != len(found):
@@ -535,7 +535,7 @@ def column_names(tables: Sequence[Any], name: str = "X") -> list[str] | None:
 
 
 def check_columns(tables: Sequence[Any], fitted: Sequence[str], name: str = "X") -> None:
-    """Raise if data frames have other columns than those of `fit`, unless these had no names."""
+    """Raise if data frames have other columns than in `fit`, unless these had no names."""
     found = column_names(tables, name)
     if found is not None and list(fitted) != [f"x{k}" for k in range(len(fitted))]:
         check_names(list(fitted), found, name, "fit")

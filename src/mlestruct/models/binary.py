@@ -90,7 +90,7 @@ class Answers:
             m, j = np.argwhere(strange)[0]
             found = table[m, j].item() if isinstance(table[m, j], np.generic) else table[m, j]
             allowed = " or ".join(repr(label) for label in self.classes[j].tolist())
-            hint = ". Pass a threshold, such as X > 0." if name == "X" else ""
+            hint = ". Pass a threshold, for example X > 0." if name == "X" else ""
             raise ValueError(f"{name}[{m}, {j}] is {found!r}, expected {allowed}{hint}")
         return states
 
@@ -182,7 +182,7 @@ class BinaryEstimator(Estimator):
             edges = self.graph
         elif self.graph not in GRAPHS:
             raise ValueError(
-                f"graph: expected one of {list(GRAPHS)} or an array of pairs, got {self.graph!r}"
+                f"`graph` must be one of {list(GRAPHS)} or an array of pairs; got {self.graph!r}."
             )
         elif self.graph == "l1":
             edges = select()
@@ -249,7 +249,7 @@ class BinaryEstimator(Estimator):
     def _likelihood_bounds(
         self, states: Ints, fields: Floats, couplings: Floats, known: Ints | None, tol: float
     ) -> Bounds:
-        """Bounds of log p of observed states, given those that are known."""
+        """Bounds of log p of observed states, given the known states."""
         as_positive(tol, "tol")
         if known is not None:
             wrong = (known != UNKNOWN) & (known != states)
@@ -315,7 +315,7 @@ def select_neighbourhoods(
     weights : array of shape (n_frames,)
     l1 : the penalty in units of the one above
     predictions : array of shape (n_frames, n_variables), optional
-        What is known of every variable without the others, such as log odds given features; a
+        What is known of every variable without the others, for example log odds given features; a
         column of its regression that is hardly penalised.
     n_jobs : threads over variables
     """
@@ -328,7 +328,7 @@ def select_neighbourhoods(
     scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)
     columns = sparse.csc_array(on * scale)
     quantile = float(norm.isf(FALSE_POSITIVES / (2.0 * max(n_variables - 1, 1))))
-    # The gradient without neighbours: where it is below the penalty, no neighbour is selected.
+    # The gradient without neighbours: below the penalty, no neighbour is selected.
     slopes = np.abs(both - total * np.outer(rates, rates)) * scale
     found = np.zeros((n_variables, n_variables))
 

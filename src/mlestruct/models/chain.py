@@ -52,13 +52,13 @@ class ChainCRF(LabellingEstimator):
     alpha : float
         Regularisation, on the summed log-likelihood. crfsuite's penalty c2 is alpha / 2.
     state_features : "all" or "observed"
-        Which pairs of a state and a feature have a weight: all, or those that occur in the training
-        data; the others are 0. crfsuite's feature.possible_states = True and False. Features that
-        a dictionary or a sparse matrix stores occur, even with the value 0 or False.
+        Which pairs of a state and a feature have a weight: all, or the pairs that occur in
+        training; the others are 0. crfsuite's feature.possible_states = True and False. Features
+        that a dictionary or a sparse matrix stores occur, even with the value 0 or False.
     transitions : "all" or "observed"
         The same for pairs of neighbouring states: crfsuite's feature.possible_transitions.
     forbidden_transitions : "BIO", or list of pairs of labels (from, to), optional
-        Sequences with such neighbours have probability 0, in `fit` as in predictions; None as
+        Sequences with these neighbours have probability 0, in `fit` and in predictions; None as
         `from` stands for the beginning. "BIO": I-x follows only B-x or I-x. "observed" transitions,
         by contrast, forbid nothing: the weights of the others are 0. Samples whose length or
         `known` labels leave no allowed sequence are an error; `log_likelihood` of labels that are
@@ -257,7 +257,7 @@ class ChainCRF(LabellingEstimator):
         return Sequences(tokens.lengths[tokens.lengths > 0], len(self._states))
 
     def _with_offsets(self, tokens: Tokens, given: Sequence[Any]) -> Tokens:
-        """Tokens with the offsets that came with them, and those of forbidden transitions."""
+        """Tokens with their own offsets, and the offsets of forbidden transitions."""
         found = tokens.with_offsets(given, len(self._states))
         if self._forbidden is None:
             return found
@@ -362,7 +362,7 @@ class ChainCRF(LabellingEstimator):
         They are the labels of the most probable sequence as a whole. The most probable label of a
         single token, the largest number in its row of `predict_marginals`, may be another one.
 
-        `known` holds labels that are given, shaped as Y, None where they are not, or None for a
+        `known` has the known labels, shaped as Y, None for unknown labels, or None for a
         whole sample; all others are predicted given these.
         """
         if known is not None:
@@ -406,7 +406,7 @@ class ChainCRF(LabellingEstimator):
 
         Chains are cut at tokens whose label is not known, or these are summed over, as `missing`
         of `fit` says. With `known` labels, as in `predict`, log p of the others given these; Y may
-        have them too, and must agree. It is -inf where `forbidden_transitions` leave no sequence
+        have them too, and must agree. It is -inf if `forbidden_transitions` leave no sequence
         that has the labels.
         """
         tokens = self._read(X)

@@ -1,4 +1,4 @@
-"""`GraphCRF`, and what it shares with `GridCRF`: how samples over graphs become blocks."""
+"""`GraphCRF`, and the code that it shares with `GridCRF`: samples over graphs become blocks."""
 
 from __future__ import annotations
 
@@ -100,7 +100,8 @@ class GraphEstimator(LabellingEstimator):
             if whole is not None and np.ndim(rho) > 0:
                 if np.shape(rho) != (whole.n_edges,):
                     raise ValueError(
-                        f"rho: expected a number or shape ({whole.n_edges},), got {np.shape(rho)}"
+                        f"`rho` must be a number or an array of shape ({whole.n_edges},); got "
+                        f"{np.shape(rho)}."
                     )
                 rho = np.asarray(rho)[sample.kept]
             return reweighting(sample.graph, rho)
@@ -209,7 +210,7 @@ class GraphEstimator(LabellingEstimator):
 
         Exact on chains and trees, and if two states attract each other; elsewhere found by
         message passing (QPBO with two states) and local search. `known` holds labels that are
-        given, shaped as Y, None where they are not, or None for a whole sample; all others are
+        known, shaped as Y, None for unknown ones, or None for a whole sample; all others are
         predicted given these.
 
         Returns

@@ -109,7 +109,7 @@ class GridCRF(GraphEstimator):
 
     def _read(self, X: Sequence[Any]) -> list[GraphSample]:
         if self.neighbours not in (4, 8):
-            raise ValueError(f"neighbours: expected 4 or 8, got {self.neighbours!r}")
+            raise ValueError(f"`neighbours` must be 4 or 8; got {self.neighbours!r}.")
         listed = enumerate(in_time(X, "reading X"))
         return [self._read_image(x, f"X[{m}]") for m, x in listed]
 

@@ -233,7 +233,7 @@ class IsingMRF(BinaryEstimator):
     def sample(self, n_samples: int = 1, *, random_state: Any = None, **options: Any) -> Ints:
         """Rows drawn from the model, shape (n_samples, n_variables).
 
-        `options` are those of `mlestruct.inference.sample`.
+        `options` are passed to `mlestruct.inference.sample`.
         """
         check_is_fitted(self, "coef_")
         space, scores = self._model.query(self.fields_[None], self.couplings_[None])

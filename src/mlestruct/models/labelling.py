@@ -34,9 +34,7 @@ Bools = NDArray[np.bool_]
 LARGEST = 2**63 - 1  # of int64
 UNKNOWN = -1  # the state number of a label that is not known
 OTHER = UNKNOWN - 1  # the number of a label that is none of the states
-NO_LABEL = (
-    "labels must be whole numbers or strings, None or NaN stands for a label that is not known"
-)
+NO_LABEL = "labels must be whole numbers or strings, None or NaN is an unknown label"
 
 
 # ---------------------------------------------------------------------- offsets
@@ -48,7 +46,7 @@ class NodeInput:
     ----------
     features : the sample as the estimator takes it: an array, a tuple, a list of dictionaries, ...
     offset : array of shape (*shape of labels, n_states), or (n_states,) for all nodes alike
-        Added to the scores of the states of nodes and not learned, such as log-probabilities
+        Added to the scores of the states of nodes and not learned, for example log-probabilities
         from elsewhere. States are in the order of `classes_`: sorted labels.
     edge_offset : array of shape (n_edges, n_states, n_states), or (n_states, n_states) for all
         edges alike
@@ -152,7 +150,7 @@ class Labels:
     Attributes
     ----------
     values : integer array, or array of objects that holds strings
-    hidden : boolean array, where a label is not known
+    hidden : boolean array, True for unknown labels
     named : whether labels are strings; None if no label is known
     """
 
@@ -249,7 +247,7 @@ class States:
 
     @classmethod
     def learn(cls, labels: Labels, classes: Any = None) -> States:
-        """The states that a user lists, or those that occur among labels."""
+        """The states that a user lists, or the states that occur among labels."""
         found = _distinct(labels) if classes is None else _listed(classes)
         size = float(len(found)) ** 2
         check_memory(size, f"{len(found)} classes: a weight for each pair of states")
@@ -355,7 +353,7 @@ class LabellingEstimator(SampleEstimator):
         X, Y : sequences of equal length; or X is `Parts`, samples that are read where they are
         sample_weight : array of shape (n_samples,), optional
         classes : list of labels, optional
-            All labels that nodes can have; by default those that occur in Y.
+            All labels that nodes can have; by default the labels that occur in Y.
         missing : "drop" or "marginalise"
             Leave nodes without a label out, with their edges; or sum over their states. The
             log-likelihood log Z(x, labels) - log Z(x) is then not concave: the fit starts from
@@ -531,7 +529,7 @@ class LabellingEstimator(SampleEstimator):
     def events(self, X: Any, Y: Any, **options: Any) -> metrics.Events:
         """Which states were observed and their probabilities, for scikit-learn's metrics.
 
-        `options` are those of `predict_marginals`.
+        `options` are passed to `predict_marginals`.
 
         Returns
         -------

@@ -376,8 +376,8 @@ class MatchingCRF(MatchingEstimator):
         Regularisation, on the summed log-likelihood (the paper's lambda).
     rho : float, or array of shape (n_nodes,)
         Reweighting of the entropy, 0.5 to 1: 1 is the Bethe approximation, 0.5 gives an upper
-        bound of the partition function. On general graphs the Bethe value is no bound. Capacities
-        above 1 set rho: 0 at nodes of capacity above 1, 1/2 at the others.
+        bound of the partition function. On general graphs the Bethe value is not a bound.
+        Capacities above 1 set rho: 0 at nodes of capacity above 1, 1/2 at the others.
     polytope : "local" or "exact"
         "local" asks only that every node's probabilities sum to one: fast, with a marginal oracle.
         "exact" also rules out fractional matchings (three people all pairing up with each other),
@@ -461,7 +461,7 @@ class MatchingCRF(MatchingEstimator):
         if not isinstance(self.perfect, bool | np.bool_):
             raise TypeError(f"perfect must be True or False, got {self.perfect!r}")
         if self.polytope not in ("local", "exact"):
-            raise ValueError(f"polytope: expected 'local' or 'exact', got {self.polytope!r}")
+            raise ValueError(f"`polytope` must be 'local' or 'exact'; got {self.polytope!r}.")
         graph = sample.graph
         capacities = node_capacity(capacity, graph.n_nodes)
         plain = bool((capacities == 1).all())

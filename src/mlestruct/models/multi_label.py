@@ -210,7 +210,7 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ValueError(
-                    f"{name}: expected one of {list(choices)}, got {getattr(self, name)!r}"
+                    f"`{name}` must be one of {list(choices)}; got {getattr(self, name)!r}."
                 )
 
     def _read_features(self, X: Any, reset: bool = True) -> Any:
@@ -370,7 +370,7 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         tol : gap to which reweighted marginals are solved, per label
         method, options : of `mlestruct.inference.marginals`; "auto" is what `inference` says
 
-        A model of one label, fitted to Y of shape (n_samples,), gives those of both classes.
+        A model of one label, fitted to Y of shape (n_samples,), gives both classes.
         """
         p = self._node_marginals(*self._given(X, known, offset), tol, method, options)
         return np.concatenate([1.0 - p, p], axis=1) if self._answers.flat else p
@@ -521,7 +521,7 @@ def expected_f1_sets(p: Floats) -> Ints:
     """The set of labels with the largest expected F1, for each row of probabilities.
 
     F1 of a predicted set against the true one is 2 |both| / (|predicted| + |true|), and 1 if both
-    are empty. With independent labels the best set of k labels is that of the k most probable ones;
+    are empty. With independent labels the best set of k labels has the k most probable ones;
     its expectation follows from the distribution of the number of other true labels (Ye, Chai, Lee
     and Chieu 2012).
 

@@ -88,7 +88,9 @@ class PairFrame:
             )
         own, index = getattr(links, "index", None), self.origin[1]
         if own is not None and index is not None and not own.equals(index):
-            raise ValueError(f"{where}: its index differs from that of the candidate pairs")
+            raise ValueError(
+                f"{where}: its index differs from the candidate pairs'. Use the same index."
+            )
         return chosen
 
 
@@ -119,7 +121,7 @@ def read_frame(
     ids that occur in the pairs. Of one group there is only `left`.
     """
     if not hasattr(frame, "columns"):
-        raise TypeError(f"pairs: expected a data frame, got {type(frame).__name__}")
+        raise TypeError(f"`pairs` must be a data frame; got {type(frame).__name__}.")
     if ids is not None:
         if isinstance(ids, str) or len(ids) != 2 or ids[0] == ids[1]:
             raise ValueError(f"ids: expected the names of two columns, got {ids!r}")
@@ -204,7 +206,7 @@ def _present(ids: Any, where: str) -> list[Hashable]:
 
 
 def _ids(given: Any, found: list[Hashable], name: str) -> list[Hashable]:
-    """The ids of a side: of the index of a frame, a collection, or those that occur."""
+    """The ids of a side: the index of a frame, a collection, or the ids that occur."""
     if given is None:
         return list(dict.fromkeys(found))
     if hasattr(given, "columns"):

@@ -24,7 +24,7 @@ Ints = NDArray[np.int64]
 
 
 class Prepared(NamedTuple):
-    """A sample, its matchings, and the block of those that agree with what is known."""
+    """A sample, its matchings, and the block of the matchings that agree with known links."""
 
     sample: PairSample
     space: MatchingSpace
@@ -161,7 +161,7 @@ class PairPredictions(SampleEstimator):
         its index and its columns of ids; else a pandas frame with the positions of both nodes.
         """
         if choose not in ("map", "f1"):
-            raise ValueError(f"choose: expected 'map' or 'f1', got {choose!r}")
+            raise ValueError(f"`choose` must be 'map' or 'f1'; got {choose!r}.")
         if precision is not None and choose != "map":
             raise ValueError("choose: give either choose='f1' or a precision, not both")
         prepared = self._queries(X, known)
@@ -201,7 +201,7 @@ class PairPredictions(SampleEstimator):
 
         Every allowed pair is an event; the others, which have probability 0, are one event weighted
         by their number (two if some of them were observed): give the weights as `sample_weight`.
-        The other arguments are those of `predict_marginals`.
+        The other arguments are passed to `predict_marginals`.
         """
         queries = self._queries(X, known)
         found = self._marginals(queries, tol, method, options)
@@ -209,7 +209,7 @@ class PairPredictions(SampleEstimator):
         return join_events(map(_pair_events, samples, self._truth(queries, Y), found))
 
     def _truth(self, prepared: Sequence[Prepared], Y: Any) -> list[Ints]:
-        """The observed pairs of each sample, those that are no candidates included."""
+        """The observed pairs of each sample, also outside the candidate pairs."""
         found = []
         for m, label in enumerate(check_same_length(prepared, Y)):
             sample, space, _ = prepared[m]

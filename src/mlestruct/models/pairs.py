@@ -1,7 +1,7 @@
 """Reading of matchings, once: samples as a graph with features, labels as edges of this graph.
 
 A sample has either two sides (rows and columns) or one group (rows and columns are the same nodes;
-everything is symmetric, and pairs are those with row < column).
+everything is symmetric, and pairs have row < column).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class PairInput:
         object with `n_features`, `n_scored`, `scores(theta)` and `moments(tau)`. They are in
         row-major order (in one group: pairs with row < column); if the mask of two sides is in COO
         format, rows of an array, and of `offset`, belong to its entries, in their order.
-    mask : (n_rows, n_cols) booleans or a SciPy sparse matrix; pairs where it is zero are forbidden
+    mask : (n_rows, n_cols) booleans or a SciPy sparse matrix; pairs with zero are forbidden
     offset : (n_rows, n_cols) or (n_allowed,), added to the scores and not learned; -inf forbids
     shape : (n_rows, n_cols), needed for rows of features without a mask
     capacity : number of partners of each node, like the `capacity` of `BipartiteMatchingCRF`, in
@@ -264,7 +264,7 @@ def _pair_graph(
     sizes = table.shape if table is not None else (x.shape or np.shape(x.mask))
     if len(sizes) < 2:
         raise ValueError(
-            f"{where}: the number of rows and columns is unknown; give PairInput a shape"
+            f"{where}: the number of rows and columns is unknown. Pass `shape` to PairInput."
         )
     shape = int(sizes[0]), int(sizes[1])
     if group and shape[0] != shape[1]:
@@ -408,7 +408,7 @@ def _check_symmetric(values: Floats, graph: SimpleGraph, what: str, where: str) 
         e = int(np.argmax(differ.reshape(graph.n_edges, -1).any(axis=1)))
         i, j = int(graph.row[e]), int(graph.col[e])
         raise ValueError(
-            f"{where}: {what} of the pair ({i}, {j}) differ from those of ({j}, {i}): "
+            f"{where}: {what} of the pairs ({i}, {j}) and ({j}, {i}) differ: "
             f"{there[e]} and {back[e]}. Pairs within one group have no direction: use symmetric "
             "ones, like their mean or |difference|"
         )
@@ -453,7 +453,7 @@ def read_label(label: Any, sample: PairSample, where: str, known: bool = False) 
     if names_links(label, sample):
         if sample.frame is None:
             raise TypeError(
-                f"{where}: links between ids need a sample that has ids; make it by from_frame"
+                f"{where}: links are ids, but the sample has none. Use PairInput.from_frame."
             )
         return Label(sample.frame.positions(label, where), whole=not known, named=True)
     try:
@@ -534,7 +534,7 @@ def _check_one_reading(values: NDArray[Any], shape: tuple[int, int]) -> None:
 
 
 def _checked_pairs(given: Any, sample: PairSample) -> Ints:
-    """Distinct pairs of positions, those of a group with the smaller one first, sorted."""
+    """Distinct pairs of positions, sorted; in a group the smaller position comes first."""
     if np.size(given) == 0:
         return NO_PAIRS
     form = "one row per pair (or a boolean or sparse matrix)"
@@ -557,9 +557,9 @@ def _checked_pairs(given: Any, sample: PairSample) -> Ints:
 
 
 def edge_values(label: Label, sample: PairSample, where: str, may_leave_out: bool) -> Floats:
-    """1 for the edges that are pairs, 0 for those that are not, NaN if it is not known.
+    """1 for the edges that are pairs, 0 for other edges, NaN for unknown ones.
 
-    Links between ids that are no candidate pairs are left out with a warning if that is allowed;
+    Links outside the candidate pairs are left out with a warning if that is allowed;
     other pairs that are not allowed are an error.
     """
     graph, pairs = sample.graph, label.pairs

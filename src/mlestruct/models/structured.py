@@ -81,7 +81,7 @@ class StructuredCRF(SampleEstimator):
     it is an output at all.
 
     `mlestruct.check_structure` tests a decoder. `save` stores functions by their import path, never
-    as code; `mlestruct.load(path, trusted=[...])` imports those that it is told to trust. Marginals
+    as code; `mlestruct.load(path, trusted=[...])` imports only trusted names. Marginals
     of a loaded model with an approximate decoder may differ within `tol`.
 
     Examples
@@ -273,7 +273,7 @@ class StructuredCRF(SampleEstimator):
     ) -> metrics.Events:
         """Which coordinates were 1 and their probabilities, for scikit-learn's metrics.
 
-        `tol`, `method` and `options` are those of `predict_marginals`.
+        `tol`, `method` and `options` are passed to `predict_marginals`.
         """
         blocks = self._labelled(check_samples(X), Y)
         tau = self._marginals([Query(block) for block in blocks], tol, method, options)

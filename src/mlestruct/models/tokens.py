@@ -159,7 +159,7 @@ def _is_token(x: Any) -> bool:
 
 
 def _length(x: Any) -> int:
-    """The number of tokens; 1 if x is no sequence."""
+    """The number of tokens; 1 if x is not a sequence."""
     shape = getattr(x, "shape", None)
     if shape is not None:
         return int(shape[0]) if shape else 1
@@ -356,7 +356,7 @@ class Forbidden:
     classes: NDArray[Any]
 
     def add_to(self, tokens: Tokens) -> Tokens:
-        """Tokens with offsets that rule these pairs out, beside those that they have."""
+        """Tokens with offsets that rule out these pairs, added to their own offsets."""
         n, scores = len(self.classes), np.where(self.pairs, SCORE, 0.0)
         nodes = np.zeros((int(tokens.starts[-1]), n))
         nodes[tokens.begins] = scores[n]
@@ -441,7 +441,7 @@ def read_forbidden(given: Any, classes: NDArray[Any], learn: bool = False) -> Fo
         begins = any(a in missing for a, _ in pairs)
         warnings.warn(
             f"forbidden_transitions: no label in Y is {', '.join(sorted(map(repr, missing)))}"
-            + "; None stands for the beginning of a sequence" * begins,
+            + "; None is the beginning of a sequence" * begins,
             UserWarning,
             stacklevel=2,
         )

@@ -38,7 +38,9 @@ def plot_reliability(
         raise ValueError("results: expected at least one result, got an empty mapping")
     for found in named.values():
         if not isinstance(found, Reliability):
-            raise TypeError(f"results: expected a Reliability or a mapping to some, got {found!r}")
+            raise TypeError(
+                f"`results` must be a Reliability or a mapping of names to them; got {found!r}."
+            )
     if ax is None:
         ax = new_figure(5.6, 6.8).add_subplot()
     below = _divide(ax)

@@ -30,7 +30,7 @@ def plot_graph_labels(
     edges : array of shape (n_edges, 2)
     labels : (n_nodes,), as `predict` returns them
     marginals : array of shape (n_nodes, n_states), as `predict_marginals` returns them
-    classes : the label of each state (`classes_`); by default those that occur, sorted
+    classes : the label of each state (`classes_`); by default the labels that occur, sorted
     """
     from matplotlib.collections import LineCollection
 
@@ -90,7 +90,7 @@ def plot_token_marginals(
     """
     for name, given in (("tokens", tokens), ("classes", classes)):
         if not isinstance(given, Sized):
-            raise TypeError(f"{name}: expected a sequence, got {given!r}")
+            raise TypeError(f"`{name}` must be a sequence; got {given!r}.")
     table = as_table(marginals, "marginals", len(tokens), len(classes))
     shown = axes.imshow(table.T, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
     axes.set_xticks(range(len(tokens)), [str(token) for token in tokens], rotation=40, ha="right")
@@ -106,7 +106,7 @@ def _states(labels: Any, classes: Sequence[Any] | None) -> tuple[Any, list[Any]]
     """The number of each label among the classes, and these."""
     values = _labels(labels).tolist()
     if not isinstance(values, list):
-        raise ValueError(f"labels: expected a sequence of them, got {labels!r}")
+        raise ValueError(f"`labels` must be a sequence; got {labels!r}.")
     try:
         names = sorted(set(values)) if classes is None else _labels(classes, "classes").tolist()
         place = {name: k for k, name in enumerate(names)}

@@ -117,7 +117,7 @@ def plot_marginals(
 
 
 def _label(axes: Any, at: Floats, row: Floats) -> None:
-    """The largest probabilities beside their points, one below the other where these are close."""
+    """The largest probabilities beside their points, one below the other if these are close."""
     labelled = [j for j in np.argsort(row)[::-1][:2] if row[j] > 0.02]
     near = np.array([0.2, 0.08]) * np.ptp(at, axis=0)
     crowded = len(labelled) == 2 and bool((np.abs(at[labelled[0]] - at[labelled[1]]) < near).all())

@@ -9,7 +9,8 @@ try:
     import torch as _torch  # noqa: F401
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        "mlestruct.torch needs PyTorch: pip install 'mlestruct[torch]'", name="torch"
+        "mlestruct.torch needs PyTorch. Run pip install '.[torch]' in a copy of the source.",
+        name="torch",
     ) from error
 
 from .labellings import ChainNLLLoss, GraphNLLLoss, GridNLLLoss

@@ -78,7 +78,7 @@ def _hessian_product(ctx: Any, scores: Tensor, direction: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Difference:
-    """log Z_rho of all outputs minus log Z_rho of those that agree with what is observed."""
+    """log Z_rho of all outputs minus log Z_rho of the outputs that agree with observed labels."""
 
     all: Samples | Chains
     observed: Samples | Chains
@@ -102,7 +102,7 @@ class Difference:
 class Samples:
     """One output space per sample.
 
-    spaces : the outputs of every sample: a space, a single output, None if there is no choice
+    spaces : the outputs of every sample: a space, a single output, or None if there is only one
     sizes : the number of coordinates of every sample
     tol, n_jobs, max_iter, warm : of the loss
     """
@@ -183,7 +183,7 @@ class Chains:
         self.states: Ints | None = None
 
     def given(self, states: Ints) -> Chains:
-        """The oracle of the labellings with these states; -1 for those that are not observed."""
+        """The oracle of the labellings with these states; -1 for unobserved states."""
         chains = copy(self)
         chains.states = states
         return chains

@@ -27,7 +27,7 @@ def scores(values: Any, name: str, *shapes: tuple[Size, ...]) -> Tensor:
     """Scores in float64 on the CPU; PyTorch converts gradients back."""
     if not isinstance(values, Tensor) or not values.is_floating_point():
         kind = values.dtype if isinstance(values, Tensor) else type(values).__name__
-        raise TypeError(f"{name}: expected a tensor of floating-point numbers, got {kind}")
+        raise TypeError(f"`{name}` must be a tensor of floating-point numbers; got {kind}.")
     _check_shape(values, name, *shapes)
     return values.to("cpu", torch.float64)
 

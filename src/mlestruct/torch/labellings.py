@@ -87,7 +87,7 @@ class _GraphLabellings(_Labellings):
     def __init__(self, reduction: str = "mean", *, rho: Any = "auto", **options: Any):
         super().__init__(reduction, **options)
         if not isinstance(rho, str | int | float):
-            raise TypeError(f"rho: expected 'auto' or a number, got {rho!r}")
+            raise TypeError(f"`rho` must be 'auto' or a number; got {rho!r}.")
         self.rho = rho
 
     def _batch(
@@ -136,8 +136,8 @@ class GridNLLLoss(_GraphLabellings):
     The loss takes, in this order:
 
     * node_scores: tensor of shape (B, H, W, S)
-    * edge_scores: tensor of shape (S, S), for all neighbours; (2, S, S), for those side by side and
-      those one above the other; or (B, 2, H, W, S, S), for pixel (i, j) with (i, j + 1) and with
+    * edge_scores: tensor of shape (S, S), for all neighbours; (2, S, S), for horizontal and
+      vertical neighbours; or (B, 2, H, W, S, S), for pixel (i, j) with (i, j + 1) and with
       (i + 1, j), of which the last column and row are not used
     * target: integers of shape (B, H, W), -100 ignored
     * mask: booleans of shape (B, H, W), True for pixels that exist

@@ -45,7 +45,7 @@ class MatchingNLLLoss(NLLLoss):
     rho : reweighting of the entropy from 1/2 to 1; the loss of the exact likelihood lies between
         the losses of rho = 1 (the smaller one) and rho = 1/2
     perfect : whether every node of the smaller side has a partner; otherwise any node may stay
-        single, at a score of 0. Subtract other scores of single nodes from those of their pairs.
+        single, at a score of 0. Subtract other scores of single nodes from their pairs' scores.
 
     Notes
     -----
@@ -77,7 +77,7 @@ class MatchingNLLLoss(NLLLoss):
     ):
         super().__init__(reduction, **options)
         if not 0.5 <= rho <= 1.0:
-            raise ValueError(f"rho: expected a number from 1/2 to 1, got {rho!r}")
+            raise ValueError(f"`rho` must be a number from 1/2 to 1; got {rho!r}.")
         self.rho, self.perfect = float(rho), bool(perfect)
 
     def forward(

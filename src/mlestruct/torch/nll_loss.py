@@ -62,9 +62,9 @@ class NLLLoss(nn.Module):
     def __init__(self, reduction: str = "mean", *, tol: float = 1e-6, n_jobs: int | None = None):
         super().__init__()
         if reduction not in ("mean", "sum", "none"):
-            raise ValueError(f"reduction: expected one of mean, sum, none, got {reduction!r}")
+            raise ValueError(f"`reduction` must be one of mean, sum, none; got {reduction!r}.")
         if not tol > 0.0:
-            raise ValueError(f"tol: expected a positive number, got {tol!r}")
+            raise ValueError(f"`tol` must be a positive number; got {tol!r}.")
         self.reduction, self.tol, self.n_jobs = reduction, float(tol), n_jobs
         self.last_gap: Tensor | None = None
         self.warm: dict[Hashable, tuple[str, Any]] = {}
