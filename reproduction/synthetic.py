@@ -32,7 +32,6 @@ from mlestruct.learning import BlockFrankWolfe
 from mlestruct.plotting.style import clean_axes, new_figure
 from mlestruct.structures import BipartiteMatching
 
-from .algorithm_one import algorithms_table, same_optimum, solved_by_each
 from .curves import plot_band
 from .runner import Claim, Picture, Report, Table, grid, part_name
 
@@ -40,8 +39,7 @@ TITLE = "Likelihoods of approximate estimates, and bounds of the likelihood"
 PLACE = "theorem 4.1, figure 1, the appendix's figure of bounds, appendix B"
 SOLVERS = (
     "exact estimates by ExactLikelihood (counted gradients); RW and Bethe estimates by auto "
-    "(L-BFGS over marginals), certified to 1e-8; Algorithm 1 solves one of the problems beside "
-    "it (the table of algorithms), with the same optimum, and makes the table of passes."
+    "(L-BFGS over marginals), certified to 1e-8; Algorithm 1 makes the table of passes."
 )
 
 HIGH, LOW = "high SNR", "low SNR"
@@ -55,7 +53,6 @@ INEQUALITIES = (
     ("exact at Bethe", "exact optimum"),
     ("exact at RW", "exact optimum"),
 )
-PROBLEM = f"{HIGH}, rho = 1"
 ALIKE = 0.01  # of the log-likelihood: estimates this close are called about the same
 
 
@@ -68,7 +65,6 @@ def setting(quick):
         "seeds": 3 if quick else 20,
         "alpha": 1.0,
         "tol": 1e-8,
-        "algorithms": {"samples": 100, "seconds": 2.0 if quick else 20.0},
         "convexity": {"nodes": 6, "segments": 200 if quick else 2000, "seed": 0},
         "speed": {
             "weights": [-0.5, -2.0] if quick else [-0.25, -0.5, -1.0, -2.0, -3.0],
@@ -83,7 +79,6 @@ def setting(quick):
 def parts(setting):
     return {
         **grid(likelihoods, setting, regime=setting["regimes"], seed=range(setting["seeds"])),
-        "algorithms": partial(algorithms, setting),
         "convexity": partial(convexity, setting),
         "speed": partial(speed, setting),
     }
@@ -95,13 +90,11 @@ def report(setting, found):
         tables=[
             *(likelihood_table(results, regime) for regime in results.regimes),
             speed_table(setting, found["speed"]),
-            algorithms_table(PROBLEM, found["algorithms"]),
         ],
         claims=[
             convexity_claim(found["convexity"]),
             *likelihood_claims(results),
             speed_claim(found["speed"]),
-            same_optimum(PROBLEM, found["algorithms"]),
         ],
         pictures=[
             Picture(
@@ -202,9 +195,17 @@ class Likelihoods:
         return self.ends[name][self.regimes.index(regime)].mean(axis=-1)
 
     def shortfall(self, regime, kind):
-        """How far an estimate is below the exact optimum at worst, as a share of it."""
+        """How far an estimate is below the exact optimum, as a share of it, by seed and size."""
         exact = self.table(regime, "exact at exact")
-        return ((exact - self.table(regime, f"exact at {kind}")) / np.abs(exact)).max()
+        return (exact - self.table(regime, f"exact at {kind}")) / np.abs(exact)
+
+
+def alike(shares):
+    """Whether means over seeds are within ALIKE at all sizes, beyond two standard errors."""
+    mean, spread = shares.mean(axis=0), 2.0 * shares.std(axis=0, ddof=1) / len(shares) ** 0.5
+    if (mean + spread <= ALIKE).all():
+        return True
+    return False if (mean - spread > ALIKE).any() else None
 
 
 def likelihood_claims(results):
@@ -215,8 +216,13 @@ def likelihood_claims(results):
         f"{regime}, {kind}": results.shortfall(regime, kind)
         for regime, kind in ((HIGH, "Bethe"), (LOW, "Bethe"), (LOW, "RW"), (HIGH, "RW"))
     }
-    worst = "; ".join(f"{name} {100 * share:.2g} %" for name, share in short.items())
-    alike = f"at most below the exact optimum: {worst}; {ALIKE:.0%} counts as alike"
+    worst = "; ".join(
+        f"{name} {100 * shares.mean(axis=0).max():.2g} % ({100 * shares.max():.2g} %)"
+        for name, shares in short.items()
+    )
+    below = f"mean shortfall from the exact optimum, at the worst size (worst single draw): {worst}"
+    low = {alike(short[f"{LOW}, {kind}"]) for kind in ("Bethe", "RW")}
+    noise = f"noise: {ALIKE:.0%} is within two standard errors"
     return [
         Claim(
             "The dual has the optimum of the saddle point problem (Sion): the least L(tau) is the "
@@ -232,14 +238,16 @@ def likelihood_claims(results):
         ),
         Claim(
             "High SNR: the data are nearly as probable under the Bethe estimate as under the exact "
-            "MLE",
-            short[f"{HIGH}, Bethe"] <= ALIKE,
-            alike,
+            f"MLE (our threshold: {ALIKE:.0%} of the log-likelihood)",
+            alike(short[f"{HIGH}, Bethe"]),
+            below,
+            noise,
         ),
         Claim(
-            "Low SNR: all estimates have about the same likelihood",
-            max(short[f"{LOW}, Bethe"], short[f"{LOW}, RW"]) <= ALIKE,
-            alike,
+            f"Low SNR: all estimates have about the same likelihood (our threshold: {ALIKE:.0%})",
+            low.pop() if len(low) == 1 else None,
+            below,
+            noise,
         ),
         Claim(
             "RW <= exact <= Bethe: the likelihood is bounded, at the optima and at every estimate",
@@ -264,15 +272,6 @@ def likelihood_table(results, regime):
 
 
 # ---------------------------------------------------------------------- the method as such
-def algorithms(setting):
-    """Algorithm 1 beside auto on samples of the high regime."""
-    own, side = setting["algorithms"], setting["side"]
-    Y = list(draw(side, setting["regimes"][HIGH], own["samples"], 0))
-    X = [one_weight_a_pair(side) for _ in Y]  # samples that share one would be one block
-    model = BipartiteMatchingCRF(alpha=setting["alpha"], rho=1.0, tol=1e-6)
-    return solved_by_each(model, X, Y, own["seconds"])
-
-
 def convexity(setting):
     """How often the entropy at a midpoint is below the mean of the ends, over random segments.
 
@@ -314,7 +313,7 @@ def entropy(tau, rho):
 def convexity_claim(found):
     return Claim(
         "Theorem 4.1: for any rho in [0, 1]^V, any graph and perfect or imperfect matchings, the "
-        "reweighted free energy is convex over the local polytope",
+        "reweighted free energy is convex over the local polytope (a search for a counterexample)",
         found["failed"] == 0,
         f"{found['failed']} of {found['segments']} random segments against it; the entropy at a "
         f"midpoint is at least {found['least']:.1g} above the mean of the ends",
@@ -360,8 +359,9 @@ def speed_claim(rows):
     ordered = sorted(rows, key=lambda row: row["entropy"])
     passes = [row["passes"] for row in ordered]
     return Claim(
-        "Frank-Wolfe converges faster when the true pseudomarginals have higher entropy",
-        passes[0] > passes[-1] and passes == sorted(passes, reverse=True),
+        "Frank-Wolfe converges faster when the true pseudomarginals have higher entropy (our "
+        "threshold: passes fall with it, by a factor of 2 at least)",
+        passes[0] >= 2 * passes[-1] and passes == sorted(passes, reverse=True),
         ", ".join(f"{r['passes']} passes at an entropy of {r['entropy']:.3g}" for r in ordered),
     )
 
