@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 from . import NAMES
-from .runner import SettingError, reproduce, shown, summary
+from .runner import SettingError, reproduce, shown, summary, write_manifest
 
 RECORDS = Path(__file__).parent / "results"
 DATA = "MLESTRUCT_DATA"
@@ -81,6 +81,7 @@ def run(names, out, quick, fresh):
     for name in names:
         try:
             print("\n" + shown(reproduce(name, load(name), out, quick, fresh)), flush=True)
+            write_manifest(out)
         except KeyboardInterrupt:
             print("\ninterrupted; the same command without --fresh resumes", file=sys.stderr)
             return 130

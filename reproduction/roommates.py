@@ -34,7 +34,6 @@ from mlestruct.datasets import generate_campus
 from mlestruct.plotting.style import COLOURS, DASHES, GREY, clean_axes, new_figure
 from mlestruct.structures import MatchingPolytope
 
-from .algorithm_one import algorithms_table, same_optimum, solved_by_each
 from .questionnaires import AnswerPairs, true_theta
 from .runner import Claim, Comparison, Picture, Report, Table, listed
 
@@ -42,7 +41,6 @@ TITLE = "Roommates: which questions count, and how well roommates are told from 
 PLACE = "section on unipartite perfect matchings, table and figure; appendix, table of weights"
 SOLVERS = (
     "all CRFs by auto (L-BFGS over marginals), 'as published' over the matching polytope; "
-    "Algorithm 1 solves that problem of the first campus beside it (the table of algorithms); "
     "the SVM is block-coordinate Frank-Wolfe and the perceptron the averaged one of "
     "mlestruct.baselines, not the authors' programs; both decode by the blossom algorithm."
 )
@@ -53,7 +51,6 @@ CONSTANT, TRUTH = "constant", "truth"
 AS_CHOSEN = ", as chosen"  # weights of fewer years, not trained again
 PAPER_RANGE = ", lambda as published"  # the best of the lambdas that the paper tried
 PAPER_LAMBDAS, ABOVE = "lambda up to 1000", "lambda above 1000"
-PROBLEM = "campus 1, as published"
 RATES = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 200)])  # of false positives, on all curves
 LOW_RATES = (1e-4, 1e-1)  # where curves are compared
 STRONG = ("smoking", "personality", "bed time")  # said to need the closest agreement
@@ -94,7 +91,6 @@ def setting(quick):
             ABOVE: [1e4, 1e6] if quick else [10.0**k for k in range(4, 10)],
         },
         "svm_passes": 9 if quick else 13,
-        "algorithms": {"seconds": 2.0 if quick else 60.0},
     }
 
 
@@ -106,12 +102,11 @@ def parts(setting):
         "perceptron": perceptron,
         **{f"SVM, {region}": partial(svm, region) for region in setting["svm_lambdas"]},
     }
-    found = {
+    return {
         f"campus {seed + 1}, {family}": partial(on_campus, setting, seed, method)
         for seed in setting["seeds"]
         for family, method in work.items()
     }
-    return found | {"algorithms": partial(on_campus, setting, setting["seeds"][0], algorithms)}
 
 
 def report(setting, found):
@@ -121,9 +116,8 @@ def report(setting, found):
         tables=[
             methods_table(campuses),
             weights_table(campuses),
-            algorithms_table(PROBLEM, found["algorithms"]),
         ],
-        claims=[*claims(campuses), same_optimum(PROBLEM, found["algorithms"])],
+        claims=claims(campuses),
         pictures=[roc_picture(campuses)],
         comparisons=[] if setting["why"] == "quick" else comparisons(campuses),
         summary=[
@@ -251,13 +245,6 @@ def maximum_likelihood(campus, setting):
         seconds = time.process_time() - began
         found[name] = evaluated(years, theta, f"alpha {each.alpha:g}{note}", seconds=seconds)
     return found | {OURS + AS_CHOSEN: evaluated(years, chosen.coef_, validation=auc)}
-
-
-def algorithms(campus, setting):
-    """Algorithm 1 beside auto on the paper's model."""
-    train = Years.of(campus)[:-1]
-    model, seconds = published_model(setting["tol"]), setting["algorithms"]["seconds"]
-    return solved_by_each(model, train.X, train.Y, seconds)
 
 
 def perceptron(campus, setting):

@@ -7,18 +7,22 @@ import json
 import os
 import platform
 import signal
+import subprocess
 import time
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mlestruct import __version__
+
+from . import NAMES
 
 
 # ---------------------------------------------------------------------- what a report is made of
@@ -65,17 +69,47 @@ class Comparison:
     protocol: str = ""
 
 
+HOLDS, FAILS, OPEN = VERDICTS = ("holds", "does not hold", "not decided here")
+
+
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper, or of ours, and the measurement that decides it.
+    """A statement of the paper, or of ours, and the figure that decides it.
 
     holds : None if the results cannot decide it
+    figure : what was measured, in one line
+    reason : why it is not decided: budget, noise, other data
     """
 
     sentence: str
     holds: bool | None
-    measured: str
+    figure: str
+    reason: str = ""
     whose: str = "paper"
+
+    @property
+    def verdict(self):
+        return {True: HOLDS, False: FAILS, None: OPEN}[self.holds]
+
+
+def sign_beyond_spread(differences, independent):
+    """1 or -1 if the mean of paired differences exceeds its spread, otherwise None.
+
+    The spread of independent repetitions (seeds, graphs, test pictures) is two standard errors.
+    Splits of the same data are not independent: theirs is the range of the differences.
+    """
+    values = np.asarray(differences, dtype=float).ravel()
+    if values.size < 2:
+        return None
+    standard_error = np.std(values, ddof=1) / np.sqrt(values.size)
+    spread = 2.0 * standard_error if independent else np.ptp(values)
+    return int(np.sign(values.mean())) if abs(values.mean()) > spread else None
+
+
+def is_less(one, other, independent):
+    """Whether paired errors `one` are less than `other`; None if noise decides it."""
+    sign = sign_beyond_spread(np.asarray(other) - np.asarray(one), independent)
+    return None if sign is None else sign > 0
 
 
 @dataclass(frozen=True)
@@ -88,7 +122,7 @@ class Report:
 
 
 def listed(values, digits):
-    """Names and numbers in one line, for the measured text of claims."""
+    """Names and numbers in one line, for the figures of claims."""
     return ", ".join(f"{name} {value:{digits}}" for name, value in values.items())
 
 
@@ -183,7 +217,8 @@ def reproduce(name, experiment, out, quick=False, fresh=False):
         began = time.perf_counter()
         with interruptible():
             result = work()
-        kept[part] = plain({"seconds": time.perf_counter() - began, "result": result})
+        seconds = time.perf_counter() - began
+        kept[part] = plain({"seconds": seconds, "made": environment(), "result": result})
         write_json(folder / "parts" / f"{part}.json", kept[part])
         print(f"{kept[part]['seconds']:.1f} s", flush=True)
     report = experiment.report(setting, {part: kept[part]["result"] for part in parts})
@@ -195,9 +230,11 @@ def reproduce(name, experiment, out, quick=False, fresh=False):
             "solvers": experiment.SOLVERS,
             "quick": quick,
             "setting": setting,
-            "environment": environment(),
-            "seconds": round(sum(kept[part]["seconds"] for part in parts), 1),
+            "made": summarised([kept[part]["made"] for part in parts]),
+            "hours": round(sum(kept[part]["seconds"] for part in parts) / 3600, 3),
             **asdict(report, dict_factory=without_figures),
+            "claims": [] if quick else [judged(claim, setting) for claim in report.claims],
+            "comparisons": [] if quick else [asdict(one) for one in report.comparisons],
         }
     )
     for table in report.tables:
@@ -209,31 +246,87 @@ def reproduce(name, experiment, out, quick=False, fresh=False):
     return record
 
 
+def judged(claim, setting):
+    """Generated data that stand in for the paper's decide none of its claims."""
+    if "why" in setting and claim.whose == "paper":
+        claim = replace(claim, holds=None, reason=STAND_IN)
+    return {**asdict(claim), "verdict": claim.verdict}
+
+
 def without_figures(items):
-    return {key: value for key, value in items if key != "figure"}
+    return {key: value for key, value in items if key != "figure" or isinstance(value, str)}
+
+
+def write_manifest(out):
+    """One file for all experiments in a folder: versions, machines and hours."""
+    found = (out / name / f"{name}.json" for name in NAMES)
+    records = [json.loads(file.read_text()) for file in found if file.is_file()]
+    each = {one["name"]: {**one["made"], "hours": one["hours"]} for one in records}
+    total = summarised([one["made"] for one in records])
+    hours = round(sum(one["hours"] for one in records), 2)
+    write_json(out / "manifest.json", {**total, "hours": hours, "experiments": each})
 
 
 def environment():
-    """What the numbers were made with."""
+    """What a part is made with."""
     return {
         "date": date.today().isoformat(),
+        "commit": commit(),
         "mlestruct": __version__,
         "python": platform.python_version(),
         **{name: version(name) for name in ("numpy", "scipy", "numba", "scikit-learn")},
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
+        "machine": f"{processor()}, {os.cpu_count()} cores",
     }
 
 
+def summarised(environments):
+    """Each entry with all its values, such as "2026-11-17; 2026-11-18"."""
+    values = {key: set() for key in environments[0]}
+    for one in environments:
+        for key, text in one.items():
+            values[key] |= set(text.split("; "))
+    return {key: "; ".join(sorted(known)) for key, known in values.items()}
+
+
+@cache
+def commit():
+    """The commit of the clone, with "+" if tracked files differ from it."""
+    def git(*words):
+        asked = ["git", "-C", str(Path(__file__).parent), *words]
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--untracked-files=no")
+        return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def processor():
+    """The name of the processor, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if "model name" in line)
+    except (OSError, StopIteration):
+        return platform.machine()
+
+
 # ---------------------------------------------------------------------- a record in words
-HOLDS = {True: "yes", False: "no", None: "not judged"}
+SMOKE_TEST = "**Smoke test on generated data, no verdicts.**"
+STAND_IN = "generated data stand in for the paper's"
+HEADINGS = {
+    "paper": "Claims of the paper",
+    "ours": "What we add",
+    "stand-in": "On generated data, which decide no claim of the paper",
+}
 
 
 def shown(record):
     """Published numbers beside ours, claims and tables of a record, as Markdown."""
     blocks = [
         f"## {record['name']}: {record['title']}",
-        f"{record['place']}. {record['solvers']}",
+        *([SMOKE_TEST] if record["quick"] else []),
+        f"Data: {record['setting']['data']}. In the paper: {record['place']}. {record['solvers']}",
         *record["summary"],
     ]
     compared = [
@@ -244,36 +337,51 @@ def shown(record):
     if compared:
         head = ["", "protocol", "published", "ours", "range", "note"]
         blocks += [markdown_table(head, compared)]
-    for whose, title in (("paper", "Claims of the paper"), ("ours", "Claims of ours")):
-        claims = [one for one in record["claims"] if one["whose"] == whose]
-        lines = [
-            f"* {HOLDS[one['holds']]}: {one['sentence']} ({one['measured']})" for one in claims
-        ]
-        blocks += ["\n".join([f"{title}:", "", *lines])] if lines else []
+    for heading in HEADINGS:
+        rows = claim_rows(record, heading)
+        blocks += [f"{HEADINGS[heading]}:", claims_table(rows)] if rows else []
     for one in record["tables"]:
         blocks += [f"{one['title']}:", markdown_table(one["head"], one["rows"])]
     return "\n\n".join(blocks) + "\n"
 
 
+def claim_rows(record, heading):
+    return [
+        [record["name"], one["sentence"], verdict_of(one), one["figure"]]
+        for one in record["claims"]
+        if heading == ("stand-in" if one["reason"] == STAND_IN else one["whose"])
+    ]
+
+
+def verdict_of(claim):
+    why = claim["reason"] if claim["reason"] != STAND_IN else ""
+    return f"{claim['verdict']}: {why}" if why else claim["verdict"]
+
+
+def claims_table(rows):
+    return markdown_table(["experiment", "claim", "verdict", "deciding figure"], rows)
+
+
 def summary(records):
-    """A row for each record: what was compared, and how many claims hold."""
-    rows = []
-    for record in records:
-        claims = [one["holds"] for one in record["claims"] if one["whose"] == "paper"]
-        rows.append(
-            [record["name"], record["title"], record["place"],
-             f"{claims.count(True)} of {len(claims)}", len(record["comparisons"]),
-             record["environment"]["date"]]
-        )  # fmt: skip
-    head = ["experiment", "shows", "in the paper", "claims that hold", "numbers compared", "run"]
-    return markdown_table(head, rows)
+    """All claims under their headings, then what the records were made with."""
+    blocks = []
+    for heading, title in HEADINGS.items():
+        rows = [row for record in records for row in claim_rows(record, heading)]
+        blocks += [f"### {title}", claims_table(rows)] if rows else []
+    rows = [
+        [one["name"], one["made"]["date"], one["made"]["commit"], one["made"]["mlestruct"],
+         one["hours"], one["made"]["machine"]]
+        for one in records
+    ]  # fmt: skip
+    head = ["experiment", "run", "commit", "mlestruct", "hours", "machine"]
+    return "\n\n".join([*blocks, "### Records", markdown_table(head, rows)])
 
 
 def cell(value):
     if value is None:
         return ""
     if isinstance(value, bool):
-        return HOLDS[value]
+        return "yes" if value else "no"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

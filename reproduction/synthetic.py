@@ -32,7 +32,6 @@ from mlestruct.learning import BlockFrankWolfe
 from mlestruct.plotting.style import clean_axes, new_figure
 from mlestruct.structures import BipartiteMatching
 
-from .algorithm_one import algorithms_table, same_optimum, solved_by_each
 from .curves import plot_band
 from .runner import Claim, Picture, Report, Table, grid, part_name
 
@@ -40,8 +39,7 @@ TITLE = "Likelihoods of approximate estimates, and bounds of the likelihood"
 PLACE = "theorem 4.1, figure 1, the appendix's figure of bounds, appendix B"
 SOLVERS = (
     "exact estimates by ExactLikelihood (counted gradients); RW and Bethe estimates by auto "
-    "(L-BFGS over marginals), certified to 1e-8; Algorithm 1 solves one of the problems beside "
-    "it (the table of algorithms), with the same optimum, and makes the table of passes."
+    "(L-BFGS over marginals), certified to 1e-8; Algorithm 1 makes the table of passes."
 )
 
 HIGH, LOW = "high SNR", "low SNR"
@@ -55,7 +53,6 @@ INEQUALITIES = (
     ("exact at Bethe", "exact optimum"),
     ("exact at RW", "exact optimum"),
 )
-PROBLEM = f"{HIGH}, rho = 1"
 ALIKE = 0.01  # of the log-likelihood: estimates this close are called about the same
 
 
@@ -68,7 +65,6 @@ def setting(quick):
         "seeds": 3 if quick else 20,
         "alpha": 1.0,
         "tol": 1e-8,
-        "algorithms": {"samples": 100, "seconds": 2.0 if quick else 20.0},
         "convexity": {"nodes": 6, "segments": 200 if quick else 2000, "seed": 0},
         "speed": {
             "weights": [-0.5, -2.0] if quick else [-0.25, -0.5, -1.0, -2.0, -3.0],
@@ -83,7 +79,6 @@ def setting(quick):
 def parts(setting):
     return {
         **grid(likelihoods, setting, regime=setting["regimes"], seed=range(setting["seeds"])),
-        "algorithms": partial(algorithms, setting),
         "convexity": partial(convexity, setting),
         "speed": partial(speed, setting),
     }
@@ -95,13 +90,11 @@ def report(setting, found):
         tables=[
             *(likelihood_table(results, regime) for regime in results.regimes),
             speed_table(setting, found["speed"]),
-            algorithms_table(PROBLEM, found["algorithms"]),
         ],
         claims=[
             convexity_claim(found["convexity"]),
             *likelihood_claims(results),
             speed_claim(found["speed"]),
-            same_optimum(PROBLEM, found["algorithms"]),
         ],
         pictures=[
             Picture(
@@ -264,15 +257,6 @@ def likelihood_table(results, regime):
 
 
 # ---------------------------------------------------------------------- the method as such
-def algorithms(setting):
-    """Algorithm 1 beside auto on samples of the high regime."""
-    own, side = setting["algorithms"], setting["side"]
-    Y = list(draw(side, setting["regimes"][HIGH], own["samples"], 0))
-    X = [one_weight_a_pair(side) for _ in Y]  # samples that share one would be one block
-    model = BipartiteMatchingCRF(alpha=setting["alpha"], rho=1.0, tol=1e-6)
-    return solved_by_each(model, X, Y, own["seconds"])
-
-
 def convexity(setting):
     """How often the entropy at a midpoint is below the mean of the ends, over random segments.
 

@@ -1,18 +1,26 @@
-"""Likelihood of labellings by a fixed number of message-passing sweeps: a rival.
+"""Likelihood of labellings by a fixed number of message-passing sweeps: the paper's competitor.
 
-After Domke (2013, "Learning graphical model parameters with approximate marginal inference"): for
-every theta the messages of each image start anew from uniform ones and get n_sweeps sweeps of
-tree-reweighted message passing. The resulting pseudo-marginals tau stand in for the maximisers,
+After Domke (2013, "Learning graphical model parameters with approximate marginal inference"), and
+the programs behind the paper's domke10, domke20 and domke40. For every theta the messages of each
+image start from uniform ones and get n_sweeps sweeps of tree-reweighted message passing at
+rho = 1/2, forwards and back over the pixels. The beliefs b then define a surrogate of log Z_rho,
 
-    log Z_rho  ~  <scores, tau> + H_rho(tau),      gradient  ~  moments of (y - tau),
+    A(scores) = <scores, b> + H_rho(b),    H_rho(b) = sum_p (1 - d_p / 2) H(b_p) + sum_e H(b_e) / 2,
 
-and L-BFGS maximises this surrogate of the likelihood. The messages of `GridCRF` are used (one sweep
-is a pass forwards and one back), so a sweep costs the same on both sides. There is no certificate,
-and for no finite number of sweeps is the result guaranteed to be the optimum.
+whose gradient is computed by reverse-mode differentiation through all recorded sweeps. L-BFGS
+maximises the surrogate of the likelihood. Beliefs of pixels and edges are not projected onto the
+local polytope, so they agree with each other only after many sweeps, the surrogate is no bound of
+P(theta), and nothing is certified. Memory is linear in the number of sweeps, one image at a time.
+
+Messages, beliefs and cavities are odds of state 1 against state 0. With the table
+[[a, y], [x, d]] = exp(2 E), the message of a tail with cavity C is (y + d C) / (a + x C).
 """
 
 import numpy as np
+from numpy import log, sqrt
 from scipy.optimize import minimize
+
+from mlestruct._compile import kernel
 
 
 def fit_truncated(problem, n_sweeps, watch, max_iter=1000, tol=1e-9, gradient_tol=1e-5):
@@ -59,21 +67,138 @@ def fit_truncated(problem, n_sweeps, watch, max_iter=1000, tol=1e-9, gradient_to
 
 
 def surrogate(problem, theta, n_sweeps):
-    """The surrogate of P(theta), an upper bound of it, and its approximate gradient."""
-    total, expected = 0.0, np.zeros_like(theta)
+    """The surrogate of P(theta) and its gradient."""
+    total, slope = 0.0, np.zeros_like(theta)
     for block in problem.blocks:
-        tau, value = truncated_marginals(block.structure, block.scores(theta), n_sweeps)
+        value, gradient = truncated(block.structure, block.scores(theta), n_sweeps)
         total += block.weight * value
-        expected += block.weight * block.moments(tau)
-    gradient = problem.target - expected - problem.alpha * theta
-    return problem.primal(theta, total), gradient
+        slope += block.weight * block.moments(gradient)
+    return problem.primal(theta, total), problem.target - slope - problem.alpha * theta
 
 
-def truncated_marginals(structure, scores, n_sweeps):
-    """tau after n_sweeps sweeps from uniform messages, and <scores, tau> + H_rho(tau).
+def truncated(structure, scores, n_sweeps):
+    """A(scores) and its gradient, for a `Pairwise` structure of two states at rho = 1/2."""
+    nodes, tables = structure.score_tables(scores)
+    graph = structure.graph
+    top = tables.max(axis=(1, 2))
+    weights = np.exp(2.0 * (tables - top[:, None, None]))
+    odds = np.exp(nodes[:, 1] - nodes[:, 0])
+    value, on, by_table = differentiated(*neighbours(graph), odds, weights, n_sweeps)
+    if not np.isfinite(value):
+        raise FloatingPointError(
+            f"Messages left the range of floats: scores reach {np.abs(scores).max():.3g}. "
+            "Scale the features down or increase `alpha`."
+        )
+    by_node = np.column_stack([1.0 - on, on])
+    value += nodes[:, 0].sum() + top.sum()
+    return value, structure.from_tables(by_node, by_table)
 
-    tau is a point of the local polytope with the nodes' beliefs; there is one certificate, at the
-    end.
-    """
-    found = structure.marginals(scores, None, 0.0, n_sweeps, first=n_sweeps)
-    return found.tau, found.value
+
+def neighbours(graph):
+    """Of each node, as slices start[p]:start[p + 1]: the other ends, edges, and whether p is the
+    tail of the edge."""
+    ends, n_edges = (graph.tail, graph.head), graph.n_edges
+    order = np.argsort(np.concatenate(ends), kind="stable")
+    start = np.concatenate([[0], np.cumsum(graph.degree)])
+    return start, np.concatenate(ends[::-1])[order], order % n_edges, order < n_edges
+
+
+@kernel
+def differentiated(start, other, edge, is_tail, odds, weights, n_sweeps):
+    """A without its constants, and its derivatives by the log-odds of nodes and by E."""
+    n_nodes, n_edges = odds.shape[0], weights.shape[0]
+    message = np.ones((n_edges, 2))  # [:, 0] from tail to head, [:, 1] from head to tail
+    tape = np.empty((2 * n_sweeps, n_edges))  # the cavity of each update
+    for half in range(2 * n_sweeps):
+        forwards = half % 2 == 0
+        for step in range(n_nodes):
+            p = step if forwards else n_nodes - 1 - step
+            belief = belief_of(p, start, edge, is_tail, odds, message)
+            for k in range(start[p], start[p + 1]):
+                if (other[k] > p) == forwards:
+                    e, out = edge[k], 0 if is_tail[k] else 1
+                    w = weights[e]
+                    x, y = (w[1, 0], w[0, 1]) if is_tail[k] else (w[0, 1], w[1, 0])
+                    cavity = belief / message[e, 1 - out]
+                    tape[half, e] = cavity
+                    message[e, out] = (y + w[1, 1] * cavity) / (w[0, 0] + x * cavity)
+
+    value = 0.0
+    by_odds, by_table = np.zeros(n_nodes), np.zeros((n_edges, 2, 2))
+    by_message = np.zeros((n_edges, 2))
+    by_belief = np.zeros(n_nodes)
+    belief = np.empty(n_nodes)
+    for p in range(n_nodes):
+        # <scores, b_p> + (1 - d_p / 2) H(b_p)
+        belief[p] = belief_of(p, start, edge, is_tail, odds, message)
+        on, share = belief[p] / (1.0 + belief[p]), 1.0 - 0.5 * (start[p + 1] - start[p])
+        at, field = log(belief[p]), log(odds[p])
+        value += on * field + share * (np.log1p(belief[p]) - on * at)
+        by_odds[p] += on
+        by_belief[p] += on / (1.0 + belief[p]) * (field - share * at)
+    for p in range(n_nodes):
+        for k in range(start[p], start[p + 1]):
+            if is_tail[k]:
+                # <E, b_e> + H(b_e) / 2 = (log sum of b_e - c <on> - d <on>) / 2
+                e, q = edge[k], other[k]
+                one, two = belief[p] / message[e, 1], belief[q] / message[e, 0]
+                table = weights[e].copy()
+                table[1, :] *= one
+                table[:, 1] *= two
+                total = table.sum()
+                table /= total
+                left, right, both = table[1].sum(), table[:, 1].sum(), table[1, 1]
+                c, d = log(one), log(two)
+                value += 0.5 * (log(total) - c * left - d * right)
+                for s in range(2):
+                    for t in range(2):
+                        slope = 1.0 - c * (s - left) - d * (t - right)
+                        by_table[e, s, t] += table[s, t] * slope
+                shared = both - left * right
+                by_one = -0.5 * (c * left * (1.0 - left) + d * shared)
+                by_two = -0.5 * (d * right * (1.0 - right) + c * shared)
+                by_belief[p] += by_one
+                by_belief[q] += by_two
+                by_message[e, 1] -= by_one
+                by_message[e, 0] -= by_two
+    for p in range(n_nodes):
+        spread(p, by_belief[p], start, edge, is_tail, by_odds, by_message)
+
+    for half in range(2 * n_sweeps - 1, -1, -1):
+        forwards = half % 2 == 0
+        for step in range(n_nodes - 1, -1, -1):
+            p = step if forwards else n_nodes - 1 - step
+            slope = 0.0
+            for k in range(start[p], start[p + 1]):
+                if (other[k] > p) == forwards:
+                    e, out = edge[k], 0 if is_tail[k] else 1
+                    w, cavity = weights[e], tape[half, e]
+                    x, y = (w[1, 0], w[0, 1]) if is_tail[k] else (w[0, 1], w[1, 0])
+                    up = w[1, 1] * cavity / (y + w[1, 1] * cavity)
+                    down = x * cavity / (w[0, 0] + x * cavity)
+                    g = by_message[e, out]
+                    by_message[e, out] = 0.0  # the message before the update had no effect
+                    by_table[e, 1, 1] += 2.0 * g * up
+                    by_table[e, 0, 0] -= 2.0 * g * (1.0 - down)
+                    by_table[e, out, 1 - out] += 2.0 * g * (1.0 - up)
+                    by_table[e, 1 - out, out] -= 2.0 * g * down
+                    by_message[e, 1 - out] -= g * (up - down)
+                    slope += g * (up - down)
+            spread(p, slope, start, edge, is_tail, by_odds, by_message)
+    return value, by_odds, by_table
+
+
+@kernel
+def belief_of(p, start, edge, is_tail, odds, message):
+    product = 1.0
+    for k in range(start[p], start[p + 1]):
+        product *= message[edge[k], 1 if is_tail[k] else 0]
+    return odds[p] * sqrt(product)
+
+
+@kernel
+def spread(p, slope, start, edge, is_tail, by_odds, by_message):
+    """The reverse of `belief_of`: a derivative by the log of a belief goes to what it is made of."""
+    by_odds[p] += slope
+    for k in range(start[p], start[p + 1]):
+        by_message[edge[k], 1 if is_tail[k] else 0] += 0.5 * slope
