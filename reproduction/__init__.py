@@ -18,6 +18,7 @@ NAMES = (
     "mismatch",
     "roommates",
     "horses",
+    "small-horses",
     "perturb-and-map",
     "belief-propagation",
 )

@@ -14,9 +14,6 @@ A method leaves copies of its weights while it runs. They are evaluated afterwar
 counted: the test error (share of wrong pixels of each picture) of marginals above 1/2, and of the
 last weights also the error of the MAP labelling and the likelihood. Which copies are evaluated is
 fixed beforehand by moments of CPU time, so that the parts do not depend on each other.
-
-The naive double loop, gradient ascent with messages to convergence at every step, runs on a small
-problem of these pictures, for several rates of steps rate / (alpha sqrt(t)), beside auto.
 """
 
 import os
@@ -64,23 +61,15 @@ HOURS, RIVAL_HOURS = 3.7, 8.2  # after which the paper's algorithm and the rival
 ITERATIONS = (1, 24)  # of the rival, in 9.2 minutes and in 3.7 hours
 BCFW_ERRORS = (0.068, 0.074)  # on picture 207, after 9.2 minutes and after 3.7 hours
 RIVAL_ERRORS = (0.249, 0.109, 0.0813)  # the same, and after 8.2 hours
-TOO_SLOW = 0.01  # a relative distance from the optimum that a usable learner reaches
 
 HORSES = {
     "data": REAL, "train": 200, "test": 128, "max_side": 200, "hog": True, "alpha": 3420.0,
-    "budget": 250.0, "picture": 206, "halvings": 6, "between": 4,
-    "double_loop": {
-        "data": {"train": 20, "max_side": 80}, "rates": [0.1, 0.01, 1e-3, 1e-4, 1e-5],
-        "seconds": 30.0, "pixels_per_alpha": 6_127_600,
-    },
+    "budget": 3600.0, "picture": 206, "halvings": 10, "between": 4, "pixels": 6_127_600,
 }  # fmt: skip
 SMALL = {
     "data": GENERATED, "train": 12, "test": 6, "shape": [[36, 44], [46, 54]],
     "seed": 0, "hog": False, "alpha": 20.0, "budget": 1.2, "picture": 12, "halvings": 4,
     "between": 1,
-    "double_loop": {
-        "data": {"train": 4}, "rates": [0.01, 1e-3], "seconds": 1.0, "pixels_per_alpha": 24_000,
-    },
 }  # fmt: skip
 
 
@@ -122,7 +111,6 @@ def parts(setting):
     return {
         "picture": partial(shown_picture, setting),
         **{method: partial(run_method, setting, method) for method in METHODS},
-        "double loop": partial(double_loop, setting),
     }
 
 
@@ -133,7 +121,6 @@ def report(setting, found):
     return Report(
         tables=[methods_table(results), picture_table(results)],
         claims=[
-            naive_double_loop(found["double loop"]),
             *objective_claims(results),
             *test_error_claims(results),
             *picture_claims(results),
@@ -468,66 +455,6 @@ def on_all_cores(function, items):
         ThreadPoolExecutor(os.cpu_count()) as pool,
     ):
         return list(pool.map(function, items))
-
-
-# ---------------------------------------------------------------------- the naive double loop
-def double_loop(setting):
-    """CPU seconds and likelihood after each step of every rate; the optimum and auto's seconds."""
-    own = setting["double_loop"]
-    X, Y = training({**setting, **own["data"]})
-    alpha = setting["alpha"] * sum(y.size for y in Y) / own["pixels_per_alpha"]
-    compile_method("auto", setting["hog"], setting["alpha"])
-    with threadpool_limits(limits=1, user_api="blas"):
-        began = time.process_time()
-        auto = model(alpha, tol=setting["tol"]).fit(X, Y)
-        seconds = time.process_time() - began
-        problem = model(alpha)._problem(X, Y)
-        rates = {f"{r:g}": gradient_ascent(problem, r, own["seconds"]) for r in own["rates"]}
-    return {
-        "optimum": auto.objective_bound_,
-        "auto": seconds,
-        "pixels": sum(y.size for y in Y),
-        "rates": rates,
-    }
-
-
-def gradient_ascent(problem, rate, seconds):
-    """CPU seconds and P(theta) after every step; messages of a picture go on from its last ones."""
-    warm = [None] * len(problem.blocks)
-    theta, rows = np.zeros(problem.n_features), []
-    began = time.process_time()
-    for t in range(1, 10**6):
-        log_partition, expected = 0.0, np.zeros_like(theta)
-        for m, block in enumerate(problem.blocks):
-            tol = 1e-6 * block.structure.n_coordinates
-            found = block.structure.marginals(block.scores(theta), warm[m], tol)
-            warm[m] = found.warm
-            log_partition += block.weight * found.upper_bound
-            expected += block.weight * block.moments(found.tau)
-        value = problem.primal(theta, log_partition)
-        rows.append([time.process_time() - began, value])
-        if rows[-1][0] >= seconds or not np.isfinite(value):
-            break
-        gradient = problem.target - expected - problem.alpha * theta
-        theta = theta + rate / (problem.alpha * t**0.5) * gradient
-    return rows
-
-
-def naive_double_loop(found):
-    size, told, usable = max(1.0, abs(found["optimum"])), [], False
-    for rate, rows in found["rates"].items():
-        values = [row[1] for row in rows if row[1] is not None]
-        distance = (found["optimum"] - max(values)) / size
-        usable |= distance <= TOO_SLOW
-        fell = "falls below its start" if min(values[1:], default=0.0) < values[0] else "rises"
-        told.append(f"rate {rate}: {distance:.2g} ({len(rows)} steps, {fell})")
-    return Claim(
-        "Subgradient ascent with belief propagation on the TRW likelihood is too slow and unstable "
-        f"even for small real problems (a relative distance of {TOO_SLOW:g} is not reached)",
-        not usable,
-        f"{found['pixels']:,} pixels, distances after {rows[-1][0]:.0f} CPU s: {'; '.join(told)}; "
-        f"auto has its certificate after {found['auto']:.2g} s",
-    )
 
 
 # ---------------------------------------------------------------------- results

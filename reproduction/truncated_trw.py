@@ -12,12 +12,14 @@ maximises the surrogate of the likelihood. Beliefs of pixels and edges are not p
 local polytope, so they agree with each other only after many sweeps, the surrogate is no bound of
 P(theta), and nothing is certified. Memory is linear in the number of sweeps, one image at a time.
 
-Messages, beliefs and cavities are odds of state 1 against state 0. With the table
-[[a, y], [x, d]] = exp(2 E), the message of a tail with cavity C is (y + d C) / (a + x C).
+Messages, beliefs and cavities are log-odds of state 1. With [[a, y], [x, d]] = 2 E, the message of
+a tail with cavity c (its belief without what the head told it) is
+
+    log(exp(y) + exp(d + c)) - log(exp(a) + exp(x + c)).
 """
 
 import numpy as np
-from numpy import log, sqrt
+from numpy import exp, log, log1p
 from scipy.optimize import minimize
 
 from mlestruct._compile import kernel
@@ -60,9 +62,11 @@ def fit_truncated(problem, n_sweeps, watch, max_iter=1000, tol=1e-9, gradient_to
 
     options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "maxcor": 20}
     options |= {"ftol": tol, "gtol": gradient_tol}
-    found = minimize(
-        negative, theta, jac=True, method="L-BFGS-B", callback=iterated, options=options
-    )
+    method = {"method": "L-BFGS-B", "jac": True, "callback": iterated, "options": options}
+    try:
+        found = minimize(negative, theta, **method)
+    except StopIteration:  # before the first iteration, which SciPy does not expect
+        return theta, False
     return theta, bool(found.success)
 
 
@@ -79,19 +83,12 @@ def surrogate(problem, theta, n_sweeps):
 def truncated(structure, scores, n_sweeps):
     """A(scores) and its gradient, for a `Pairwise` structure of two states at rho = 1/2."""
     nodes, tables = structure.score_tables(scores)
-    graph = structure.graph
-    top = tables.max(axis=(1, 2))
-    weights = np.exp(2.0 * (tables - top[:, None, None]))
-    odds = np.exp(nodes[:, 1] - nodes[:, 0])
-    value, on, by_table = differentiated(*neighbours(graph), odds, weights, n_sweeps)
-    if not np.isfinite(value):
-        raise FloatingPointError(
-            f"Messages left the range of floats: scores reach {np.abs(scores).max():.3g}. "
-            "Scale the features down or increase `alpha`."
-        )
+    field = nodes[:, 1] - nodes[:, 0]
+    value, on, by_table = differentiated(
+        *neighbours(structure.graph), field, 2.0 * tables, n_sweeps
+    )
     by_node = np.column_stack([1.0 - on, on])
-    value += nodes[:, 0].sum() + top.sum()
-    return value, structure.from_tables(by_node, by_table)
+    return value + nodes[:, 0].sum(), structure.from_tables(by_node, by_table)
 
 
 def neighbours(graph):
@@ -104,65 +101,70 @@ def neighbours(graph):
 
 
 @kernel
-def differentiated(start, other, edge, is_tail, odds, weights, n_sweeps):
-    """A without its constants, and its derivatives by the log-odds of nodes and by E."""
-    n_nodes, n_edges = odds.shape[0], weights.shape[0]
-    message = np.ones((n_edges, 2))  # [:, 0] from tail to head, [:, 1] from head to tail
-    tape = np.empty((2 * n_sweeps, n_edges))  # the cavity of each update
+def differentiated(start, other, edge, is_tail, field, tables, n_sweeps):
+    """A for scores of 0 in state 0 of all nodes, and its derivatives by `field` and by E."""
+    n_nodes, n_edges = field.shape[0], tables.shape[0]
+    message = np.zeros((n_edges, 2))  # [:, 0] from tail to head, [:, 1] from head to tail
+    tape = np.empty((2 * n_sweeps, n_edges, 2))  # P(sender is 1), if the receiver is 1 and is 0
+    belief = np.empty(n_nodes)
     for half in range(2 * n_sweeps):
         forwards = half % 2 == 0
         for step in range(n_nodes):
             p = step if forwards else n_nodes - 1 - step
-            belief = belief_of(p, start, edge, is_tail, odds, message)
+            own = belief_of(p, start, edge, is_tail, field, message)
             for k in range(start[p], start[p + 1]):
                 if (other[k] > p) == forwards:
                     e, out = edge[k], 0 if is_tail[k] else 1
-                    w = weights[e]
-                    x, y = (w[1, 0], w[0, 1]) if is_tail[k] else (w[0, 1], w[1, 0])
-                    cavity = belief / message[e, 1 - out]
-                    tape[half, e] = cavity
-                    message[e, out] = (y + w[1, 1] * cavity) / (w[0, 0] + x * cavity)
+                    cavity, w = own - message[e, 1 - out], tables[e]
+                    y, x = w[out, 1 - out], w[1 - out, out]
+                    one, zero = w[1, 1] + cavity - y, x + cavity - w[0, 0]
+                    small, tiny = exp(-abs(one)), exp(-abs(zero))
+                    tape[half, e, 0] = (1.0 if one > 0.0 else small) / (1.0 + small)
+                    tape[half, e, 1] = (1.0 if zero > 0.0 else tiny) / (1.0 + tiny)
+                    message[e, out] = (
+                        y + max(one, 0.0) - w[0, 0] - max(zero, 0.0)
+                        + log((1.0 + small) / (1.0 + tiny))
+                    )  # fmt: skip
 
     value = 0.0
-    by_odds, by_table = np.zeros(n_nodes), np.zeros((n_edges, 2, 2))
-    by_message = np.zeros((n_edges, 2))
-    by_belief = np.zeros(n_nodes)
-    belief = np.empty(n_nodes)
+    by_field, by_table = np.zeros(n_nodes), np.zeros((n_edges, 2, 2))
+    by_message, by_belief = np.zeros((n_edges, 2)), np.zeros(n_nodes)
     for p in range(n_nodes):
         # <scores, b_p> + (1 - d_p / 2) H(b_p)
-        belief[p] = belief_of(p, start, edge, is_tail, odds, message)
-        on, share = belief[p] / (1.0 + belief[p]), 1.0 - 0.5 * (start[p + 1] - start[p])
-        at, field = log(belief[p]), log(odds[p])
-        value += on * field + share * (np.log1p(belief[p]) - on * at)
-        by_odds[p] += on
-        by_belief[p] += on / (1.0 + belief[p]) * (field - share * at)
+        at = belief_of(p, start, edge, is_tail, field, message)
+        share, small = 1.0 - 0.5 * (start[p + 1] - start[p]), exp(-abs(at))
+        on = (1.0 if at > 0.0 else small) / (1.0 + small)
+        value += on * field[p] + share * (max(at, 0.0) + log1p(small) - on * at)
+        by_field[p] += on
+        by_belief[p] += small / (1.0 + small) ** 2 * (field[p] - share * at)
+        belief[p] = at
     for p in range(n_nodes):
         for k in range(start[p], start[p + 1]):
             if is_tail[k]:
-                # <E, b_e> + H(b_e) / 2 = (log sum of b_e - c <on> - d <on>) / 2
+                # <E, b_e> + H(b_e) / 2 = (log sum exp(2 E + c s + d t) - c <s> - d <t>) / 2
                 e, q = edge[k], other[k]
-                one, two = belief[p] / message[e, 1], belief[q] / message[e, 0]
-                table = weights[e].copy()
-                table[1, :] *= one
-                table[:, 1] *= two
+                c, d = belief[p] - message[e, 1], belief[q] - message[e, 0]
+                table = tables[e].copy()
+                table[1, :] += c
+                table[:, 1] += d
+                top = table.max()
+                table = exp(table - top)
                 total = table.sum()
                 table /= total
                 left, right, both = table[1].sum(), table[:, 1].sum(), table[1, 1]
-                c, d = log(one), log(two)
-                value += 0.5 * (log(total) - c * left - d * right)
+                value += 0.5 * (top + log(total) - c * left - d * right)
                 for s in range(2):
                     for t in range(2):
-                        slope = 1.0 - c * (s - left) - d * (t - right)
-                        by_table[e, s, t] += table[s, t] * slope
+                        by_table[e, s, t] += table[s, t] * (1.0 - c * (s - left) - d * (t - right))
                 shared = both - left * right
-                by_one = -0.5 * (c * left * (1.0 - left) + d * shared)
-                by_two = -0.5 * (d * right * (1.0 - right) + c * shared)
-                by_belief[p] += by_one
-                by_belief[q] += by_two
-                by_message[e, 1] -= by_one
-                by_message[e, 0] -= by_two
+                by_c = -0.5 * (c * left * (1.0 - left) + d * shared)
+                by_d = -0.5 * (d * right * (1.0 - right) + c * shared)
+                by_belief[p] += by_c
+                by_belief[q] += by_d
+                by_message[e, 1] -= by_c
+                by_message[e, 0] -= by_d
     for p in range(n_nodes):
-        spread(p, by_belief[p], start, edge, is_tail, by_odds, by_message)
+        spread(p, by_belief[p], start, edge, is_tail, by_field, by_message)
 
     for half in range(2 * n_sweeps - 1, -1, -1):
         forwards = half % 2 == 0
@@ -172,33 +174,30 @@ def differentiated(start, other, edge, is_tail, odds, weights, n_sweeps):
             for k in range(start[p], start[p + 1]):
                 if (other[k] > p) == forwards:
                     e, out = edge[k], 0 if is_tail[k] else 1
-                    w, cavity = weights[e], tape[half, e]
-                    x, y = (w[1, 0], w[0, 1]) if is_tail[k] else (w[0, 1], w[1, 0])
-                    up = w[1, 1] * cavity / (y + w[1, 1] * cavity)
-                    down = x * cavity / (w[0, 0] + x * cavity)
+                    up, down = tape[half, e, 0], tape[half, e, 1]
                     g = by_message[e, out]
-                    by_message[e, out] = 0.0  # the message before the update had no effect
+                    by_message[e, out] = 0.0  # the message that was replaced had no effect
                     by_table[e, 1, 1] += 2.0 * g * up
-                    by_table[e, 0, 0] -= 2.0 * g * (1.0 - down)
                     by_table[e, out, 1 - out] += 2.0 * g * (1.0 - up)
                     by_table[e, 1 - out, out] -= 2.0 * g * down
+                    by_table[e, 0, 0] -= 2.0 * g * (1.0 - down)
                     by_message[e, 1 - out] -= g * (up - down)
                     slope += g * (up - down)
-            spread(p, slope, start, edge, is_tail, by_odds, by_message)
-    return value, by_odds, by_table
+            spread(p, slope, start, edge, is_tail, by_field, by_message)
+    return value, by_field, by_table
 
 
 @kernel
-def belief_of(p, start, edge, is_tail, odds, message):
-    product = 1.0
+def belief_of(p, start, edge, is_tail, field, message):
+    total = 0.0
     for k in range(start[p], start[p + 1]):
-        product *= message[edge[k], 1 if is_tail[k] else 0]
-    return odds[p] * sqrt(product)
+        total += message[edge[k], 1 if is_tail[k] else 0]
+    return field[p] + 0.5 * total
 
 
 @kernel
-def spread(p, slope, start, edge, is_tail, by_odds, by_message):
-    """The reverse of `belief_of`: a derivative by the log of a belief goes to what it is made of."""
-    by_odds[p] += slope
+def spread(p, slope, start, edge, is_tail, by_field, by_message):
+    """The reverse of `belief_of`: a belief's derivative goes to what it is the sum of."""
+    by_field[p] += slope
     for k in range(start[p], start[p + 1]):
         by_message[edge[k], 1 if is_tail[k] else 0] += 0.5 * slope
