@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mlestruct.learning import LBFGS, BlockFrankWolfe
 
-from .runner import Claim, Table
+from .runner import Table
 
 AUTO, PAPER, SEARCH = "auto", "Algorithm 1", "Algorithm 1, line search"
 
@@ -58,19 +58,3 @@ def algorithms_table(problem, found):
     ]
     head = ["algorithm", "solver", "least L(tau)", "certified gap, relative", "CPU s", "calls"]
     return Table("algorithms", f"Algorithm 1 beside auto: {problem}", head, rows)
-
-
-def same_optimum(problem, found):
-    scale = max(1.0, abs(found[AUTO]["objective"]))
-    low = max(row["objective"] - row["gap"] for row in found.values())
-    high = min(row["objective"] for row in found.values())
-    measured = "; ".join(
-        f"{name} {(row['objective'] - high) / scale:.2g} in {row['seconds']:.3g} s"
-        for name, row in found.items()
-    )
-    return Claim(
-        f"{problem}: Algorithm 1 and auto have the same optimum, within their certificates",
-        low <= high + 1e-9 * scale,
-        f"L(tau) above the least, relative, and CPU seconds: {measured}",
-        "ours",
-    )

@@ -31,7 +31,7 @@ from mlestruct.algorithms.frank_wolfe import frank_wolfe_marginals
 from mlestruct.structures import BipartiteMatching
 
 from .huang_jebara import belief_propagation
-from .runner import Claim, Comparison, Report, Table, listed
+from .runner import Claim, Comparison, Report, Table, is_less
 
 TITLE = "Time to accurate marginals: Frank-Wolfe, belief propagation and ours"
 PLACE = "appendix, table of Frank-Wolfe's speedup over BP"
@@ -280,37 +280,41 @@ def comparisons(speeds):
 
 
 def claims(speeds):
-    levels = speeds.levels
+    levels, rules = speeds.levels, tuple(STEP_RULES)
     ratios = {problem: speeds.speedup(problem) for problem in speeds.problems}
     faster = sum(int((values > 1.0).sum()) for values in ratios.values())
     places = sum(map(len, ratios.values()))
-    first = listed({problem: values[0] for problem, values in ratios.items()}, ".2g")
     ends = ", ".join(f"{problem} {v[0]:.2g} to {v[-1]:.2g}" for problem, v in ratios.items())
-    worst, where = max(
-        (float(value), f"{problem} at {level:g}, {rival}")
+    loses = all(
+        speeds.ratio(problem, BP, rule)[-1] < speeds.ratio(problem, BP, rule)[0]
+        for problem in speeds.problems for rule in rules
+    )  # fmt: skip
+    worst, problem, rival, k = max(
+        (float(value), problem, rival, k)
         for problem in speeds.problems
-        for rival in (BP, FIXED, SEARCH)
-        for level, value in zip(levels, speeds.ratio(problem, AUTO, rival), strict=True)
+        for rival in (BP, *rules)
+        for k, value in enumerate(speeds.ratio(problem, AUTO, rival))
     )
-    reached = all(speeds.reached(problem, AUTO).all() for problem in speeds.problems)
+    auto, other = speeds.of(problem, AUTO)[k], speeds.of(problem, rival)[k]
+    slower = worst > 1.0 and is_less(other, auto, independent=True)
     return [
         Claim(
-            "Frank-Wolfe is faster than BP in most regimes (more than half of the table)",
+            "Frank-Wolfe is faster than BP in most regimes (more than half of the table, although "
+            "the better of its step rules counts at each place)",
             2 * faster > places,
-            f"faster at {faster} of {places} places; time of BP / time of FW to an error of "
-            f"{levels[0]:g}: {first}. A step has a MAP call; this BP is compiled and needs few "
-            "sweeps",
+            f"faster at {faster} of {places} places; this BP is compiled and needs few sweeps",
         ),
         Claim(
             "Frank-Wolfe has good accuracy quickly and is slow to very tight tolerances: it loses "
-            "ground to BP as errors get smaller",
-            all(values[-1] < values[0] for values in ratios.values()),
+            "ground to BP as errors get smaller (both step rules)",
+            loses,
             f"time of BP / time of FW from {levels[0]:g} to {levels[-1]:g}: {ends}",
         ),
         Claim(
             "auto, with its certificate, is at least as fast as BP and FW at every error",
-            reached and worst <= 1.0,
-            f"at most {worst:.2f} times the time ({where})",
+            not slower if slower is not None else None,
+            f"at most {worst:.2f} times the time ({problem} at {levels[k]:g}, {rival})",
+            "noise of the times",
             "ours",
         ),
     ]

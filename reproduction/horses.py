@@ -37,18 +37,17 @@ from mlestruct.learning.frank_wolfe import WeightedAverage
 from mlestruct.plotting.style import COLOURS, GREY, clean_axes, new_figure, no_axes
 
 from .horse_features import edge_features, node_features
-from .runner import Claim, Comparison, Picture, Report, Table, listed
+from .runner import Claim, Comparison, Picture, Report, Table, is_less, listed
 from .truncated_trw import fit_truncated
 
-TITLE = "Grid CRFs on the Weizmann horses: gap and test error by time, picture 207"
+TITLE = "Grid CRFs for image segmentation: objective and test error by time"
 PLACE = "section on grid CRFs, both figures"
 SOLVERS = (
     "bcfw is Algorithm 1, BlockFrankWolfe(step='fixed'), bcfw-wavg the weighted average of its "
     "iterates and bcfw-search the same with line searches; auto is L-BFGS over marginals; "
-    "trw10, trw20 and trw40 are truncated TRW (truncated_trw.py) after Domke (2013): its "
-    "sweeps go forwards and back over the grid, L-BFGS is SciPy's, and gradients are those of "
-    "converged messages, not backpropagated through the sweeps; pictures and features are made "
-    "anew."
+    "trw10, trw20 and trw40 stand for domke10, domke20 and domke40: truncated TRW "
+    "(truncated_trw.py) after Domke (2013), differentiated through its sweeps, with SciPy's "
+    "L-BFGS; pictures and features are made anew."
 )
 METHODS = ("auto", "unary", "bcfw", "trw40", "trw10", "bcfw-search", "trw20")
 CURVES = ("auto", "unary", "bcfw", "bcfw-wavg", "bcfw-search", "trw10", "trw20", "trw40")
@@ -475,7 +474,8 @@ class Results:
         self.low = max(*(low for _, _, low in bounds), *(end for end in ends if end is not None))
         self.optimum = 0.5 * (self.high + self.low)
         self.scale = max(1.0, abs(self.optimum))
-        self.picture = f"picture {setting['picture'] + 1}"
+        kind = "picture" if setting["data"] == REAL else "generated picture"
+        self.picture = f"{kind} {setting['picture'] + 1}"
 
     def values(self, name):
         """CPU seconds, and relative distances of the objective from the optimum (the midpoint of
@@ -517,8 +517,8 @@ def mean_error(snapshot):
     return np.nan if snapshot is None else float(np.mean(snapshot["errors"]))
 
 
-def lowest(values):
-    return min(values, key=values.get)
+def lowest(values, otherwise=None):
+    return min(values, key=values.get, default=otherwise)
 
 
 # ---------------------------------------------------------------------- published numbers
@@ -561,97 +561,139 @@ def comparisons(results):
 
 
 # ---------------------------------------------------------------------- claims
+SPEED = "depends on how fast both programs are"
+FAR = 0.1  # a relative distance of the objective that counts as far from optimal; ours
+
+
+def judged_by_ends(results, names, holds):
+    """`holds` and no reason if all these methods ended by themselves, otherwise None and why."""
+    stopped = [n for n in names if not results.found[results.method_of[n]]["converged"]]
+    return (None, f"budget: {', '.join(stopped)} did not end") if stopped else (holds, "")
+
+
 def objective_claims(results):
-    early = results.rival_at(1) or results.end(RIVAL)
-    at_first = {name: results.distance(name, early["cpu"]) for name in (PAPER, *RIVALS)}
+    moments = early_moments(results)
+    first = {
+        cpu: {name: results.distance(name, cpu) for name in (PAPER, *RIVALS)} for cpu in moments
+    }
+    known = [row for row in first.values() if not np.isnan(list(row.values())).any()]
+    leads = {lowest(row) == PAPER for row in known}
     steps = {name: results.distance(name) for name in (PAPER, SEARCH)}
-    ends = {name: results.values(name)[1][-1] for name in RIVALS}
-    gap, paper_cpu = results.certified_gap(PAPER), results.end(PAPER)["cpu"]
-    passed = next(
-        (t for t, d in zip(*results.values(RIVAL), strict=True) if abs(d) <= steps[PAPER]), np.inf
-    )
+    at_end = {name: results.values(name)[1] for name in RIVALS}
+    ends = {name: values[-1] for name, values in at_end.items()}
+    error = (results.high - results.low) / results.scale
+    crosses = max(at_end[SHORT]) > error and min(at_end[SHORT]) < -error
+    gap, cpu = results.certified_gap(PAPER), {name: results.end(name)["cpu"] for name in CURVES}
+    fastest = judged_by_ends(results, (PAPER, SEARCH), cpu[PAPER] < cpu[SEARCH])
+    crossing = judged_by_ends(results, (SHORT,), crosses and abs(ends[SHORT]) > error)
+    race = judged_by_ends(results, (PAPER, RIVAL), cpu[PAPER] < cpu[RIVAL])
+    distances = f"relative distances of L(tau) at the end: {listed(steps, '.3g')}"
     return [
         Claim(
-            "In early iterations (when domke40 has made one) Algorithm 1 has the lowest objective: "
-            "L(tau) is nearest to the optimum",
-            None if np.isnan(list(at_first.values())).any() else lowest(at_first) == PAPER,
-            f"relative distances after {early['cpu']:.3g} CPU s: {listed(at_first, '.2g')}",
+            "In early iterations Algorithm 1 has the lowest objective, its distance from the "
+            f"optimum being the smallest (at both moments: {EARLY})",
+            leads.pop() if len(leads) == 1 else None,
+            "; ".join(f"after {t:.3g} CPU s {listed(row, '.2g')}" for t, row in first.items()),
+            SPEED,
         ),
+        Claim("Algorithm 1 converges fastest without line search", fastest[0], distances,
+              fastest[1]),
         Claim(
-            "Algorithm 1 converges fastest without line search",
-            steps[PAPER] < steps[SEARCH],
-            f"relative distance of L(tau) after {results.setting['budget']:g} CPU s: "
-            f"{listed(steps, '.3g')}",
-        ),
-        Claim(
-            "domke10 intersects the optimal value and does not converge to it; for no number of "
-            "sweeps is the method guaranteed to converge to the optimum",
-            ends[SHORT] * results.scale + results.optimum > results.high,
+            "domke10 intersects the optimal value and does not converge to it",
+            crossing[0],
             f"objective at the end minus the optimum, relative: {listed(ends, '+.2g')}; the "
-            f"optimum is proven to {(results.high - results.low) / results.scale:.1g}",
+            f"optimum is proven to {error:.1g}",
+            crossing[1],
         ),
         Claim(
             "Algorithm 1 needs a single run and has an upper bound of its duality gap as a "
             "by-product",
             None if gap is None else gap >= steps[PAPER] > 0.0,
-            f"certified {gap or np.nan:.3g}, L(tau) {steps[PAPER]:.3g} from the optimum",
+            f"certified gap {gap or np.nan:.3g}, L(tau) {steps[PAPER]:.3g} above the optimum",
+            "budget",
         ),
         Claim(
             f"Algorithm 1 converges in less time than domke40 ({HOURS} h against {RIVAL_HOURS} h)",
-            passed > paper_cpu,
-            f"after {paper_cpu:.3g} CPU s L(tau) is {steps[PAPER]:.2g} from the optimum; trw40 is "
-            f"as near after {passed:.3g} s",
+            race[0],
+            f"at {cpu[PAPER]:.3g} and {cpu[RIVAL]:.3g} CPU s the objectives are "
+            f"{steps[PAPER]:.2g} and {abs(ends[RIVAL]):.2g} from the optimum",
+            race[1],
         ),
-    ]
+    ]  # fmt: skip
+
+
+EARLY = "one iteration of domke40 here, and 60 passes of Algorithm 1 as in the paper"
+
+
+def early_moments(results):
+    """CPU seconds of both; they differ because both programs are faster than the paper's."""
+    one = results.rival_at(1) or results.end(RIVAL)
+    end = results.end(PAPER)
+    passes = end["iteration"] / results.setting["train"] or np.nan
+    return sorted({one["cpu"], min(60.0 / passes, 1.0) * end["cpu"]})
 
 
 def test_error_claims(results):
-    level = mean_error(results.end("unary"))  # of pixels alone
     names = (PAPER, AVERAGED, *RIVALS)
     shots = {name: results.curves[name]["snapshots"] for name in names}
     errors = {name: [mean_error(shot) for shot in row] for name, row in shots.items()}
-    first = shots[RIVAL][0]
-    early = {name: mean_error(results.at(name, first["cpu"])) for name in names}
-    known = {name: error for name, error in early.items() if not np.isnan(error)}
     least = {name: min(row) for name, row in errors.items()}
-    best_rival = min(least[name] for name in RIVALS)
-    when = {
-        name: next((s["cpu"] for s in shots[name] if mean_error(s) <= best_rival), np.inf)
-        for name in names
-    }
+    leads, early = set(), []
+    for cpu in early_moments(results):
+        known = {n: shot for n in names if (shot := results.at(n, cpu)) is not None}
+        means = {name: mean_error(shot) for name, shot in known.items()}
+        early.append(f"after {cpu:.3g} CPU s {listed(means, '.4f')}")
+        for rival in set(known) & set(RIVALS):
+            ours = known.get(lowest({n: means[n] for n in (PAPER, AVERAGED) if n in known}))
+            leads.add(
+                None
+                if ours is None
+                else is_less(ours["errors"], known[rival]["errors"], independent=True)
+            )
+    best = judged_by_ends(results, names, lowest(least) == AVERAGED)
     rises = {name: np.maximum(np.diff(errors[name]), 0.0).sum() for name in (AVERAGED, PAPER)}
-    below = next((s for s in shots[AVERAGED] if mean_error(s) < level), None)
-    far = np.nan if below is None else results.distance(PAPER, below["cpu"])
+    pixels = results.end("unary")["errors"]
+    below = [s for s in shots[AVERAGED] if is_less(s["errors"], pixels, independent=True)]
+    far = results.distance(PAPER, below[0]["cpu"]) if below else np.nan
     return [
         Claim(
-            "In early iterations (when domke40 has made one) Algorithm 1 has the lowest test error",
-            lowest(known) in (PAPER, AVERAGED),
-            f"after {first['cpu']:.3g} CPU s {listed(known, '.4f')}",
+            f"In early iterations Algorithm 1 has the lowest test error (at both moments: {EARLY}; "
+            "beyond two standard errors over test pictures)",
+            leads.pop() if len(leads) == 1 else None,
+            "; ".join(early),
+            f"noise, or {SPEED}",
         ),
         Claim(
             "Averaged iterates achieve the lowest test error and get there fastest",
-            lowest(least) == lowest(when) == AVERAGED,
-            f"least {listed(least, '.4f')}; CPU s to the best of domke's, {best_rival:.4f}: "
-            f"{listed(when, '.3g')}",
+            best[0],
+            f"least errors {listed(least, '.4f')}",
+            best[1],
         ),
         Claim(
             "The test error of averaged iterates is substantially smoother than that of the "
-            "iterates (half of all rises at most)",
-            rises[AVERAGED] <= 0.5 * rises[PAPER],
+            "iterates (our threshold: half of all rises at most)",
+            rises[AVERAGED] <= 0.5 * rises[PAPER] if rises[PAPER] > 0.0 else None,
             f"sum of all rises: {listed(rises, '.4f')}",
+            "noise: neither rises",
         ),
         Claim(
-            "Algorithm 1 has a low test error (less than without edges) while its objective is far "
-            "from optimal (by the optimum's size)",
-            far > 1.0,
-            f"L(tau) is {far:.2g} times the optimum's size away when averaged iterates are below "
-            f"{level:.4f}",
+            "Algorithm 1 attains a low test error (our threshold: less than without edges, beyond "
+            f"two standard errors) when its objective is far from optimal (ours: {FAR:g} of it)",
+            bool(far >= FAR) if below else None,
+            f"L(tau) is {far:.2g} of the optimum's size away when averaged iterates are below "
+            f"{np.mean(pixels):.4f}" if below else f"averaged iterates at best "
+            f"{least[AVERAGED]:.4f}, {np.mean(pixels):.4f} without edges",
+            "noise, or budget",
         ),
-    ]
+    ]  # fmt: skip
 
 
 def picture_claims(results):
-    """Algorithm 1 against the rival on the picture that is shown."""
+    """Algorithm 1 against the rival on the picture that is shown.
+
+    Errors of single iterates jump, so an order counts if it is the same at all moments within a
+    factor of two.
+    """
     sentences = (
         "domke40 is nowhere near the MLE after one iteration; in the same time Algorithm 1 "
         "essentially recovers the segmentation",
@@ -662,14 +704,19 @@ def picture_claims(results):
     for iteration, sentence in zip(ITERATIONS, sentences, strict=True):
         rival = results.rival_at(iteration)
         cpu = np.nan if rival is None else rival["cpu"]
-        names = (PAPER, AVERAGED, RIVAL)
-        errors = {name: mean_error(results.at(name, cpu, "path")) for name in names}
-        unknown = np.isnan([errors[PAPER], errors[RIVAL]]).any()
+        near = [
+            mean_error(s) for s in results.curves[PAPER]["path"] if 0.5 <= s["cpu"] / cpu <= 2.0
+        ]
+        theirs = mean_error(rival)
+        leads = {error < theirs for error in near}
+        spread = f"{min(near):.4f} to {max(near):.4f}" if near else "nothing"
         found.append(
             Claim(
-                f"{sentence}: {results.picture}",
-                None if unknown else errors[PAPER] < errors[RIVAL],
-                f"share of wrong pixels after {cpu:.3g} CPU s: {listed(errors, '.4f')}",
+                f"{sentence}: {results.picture}, whenever it is looked at within a factor of two "
+                "of the time",
+                leads.pop() if len(leads) == 1 else None,
+                f"share of wrong pixels: Algorithm 1 {spread}, domke40 {theirs:.4f}",
+                "noise of single iterates" if near and rival else "budget",
             )
         )
     return found
@@ -687,7 +734,7 @@ def certificate_claim(results):
         bool(reached),
         f"after {cpu:.3g} CPU s; distances of the others' objectives by then: "
         f"{listed(others, '.2g')}",
-        "ours",
+        whose="ours",
     )
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from .algorithm_one import algorithms_table, same_optimum, solved_by_each
+from .algorithm_one import algorithms_table, solved_by_each
 from .landmarks import (
     ONE,
     SCENE,
@@ -30,7 +30,7 @@ TITLE = "Landmark matching: test loss by rho"
 PLACE = "graph matchings, table of rho"
 SOLVERS = (
     "all CRFs by auto (Newton over marginals); Algorithm 1 solves one of the problems beside it "
-    "(the table of algorithms), with the same optimum."
+    "(the table of algorithms)."
 )
 PUBLISHED = {0.5: 0.013, 0.6: 0.013, 0.7: 0.017, 0.8: 0.017, 0.9: 0.020, 1.0: 0.017}
 
@@ -80,7 +80,6 @@ def report(setting, found):
         ],
         claims=[
             *(little_difference(name, gap, by_rho) for name, by_rho in losses.items()),
-            same_optimum(problem, found["algorithms"]),
         ],
         comparisons=comparisons,
     )
@@ -101,14 +100,18 @@ def little_difference(name, gap, losses):
         means = [loss[protocol].mean() for loss in losses.values()]
         return np.ptp(means), np.mean([np.ptp(loss[protocol]) for loss in losses.values()])
 
-    (by_rho, by_split), refitted = apart(ONE), apart(TWO)
+    by_protocol = {protocol: apart(protocol) for protocol in (ONE, TWO)}
+    less = {by_rho <= by_split for by_rho, by_split in by_protocol.values()}
     kind = "synthetic data (a generated scene)" if name == SCENE_NAME else f"real data (the {name})"
     return Claim(
-        f"The test error differs little as rho varies, on {kind}, gap {gap}: less than with the "
-        "choice of the thirds",
-        by_rho <= by_split,
-        f"{by_rho:.4f} between the rhos, {by_split:.4f} between the roles of the thirds; {TWO}: "
-        f"{refitted[0]:.4f} and {refitted[1]:.4f}",
+        f"The test error differs little as rho varies, on {kind}, gap {gap} (our threshold: less "
+        "than with the choice of the thirds, in both protocols)",
+        less.pop() if len(less) == 1 else None,
+        "; ".join(
+            f"{protocol}: {by_rho:.4f} between the rhos, {by_split:.4f} between splits"
+            for protocol, (by_rho, by_split) in by_protocol.items()
+        ),
+        "the protocols disagree",
     )
 
 

@@ -35,7 +35,7 @@ from mlestruct.plotting.style import COLOURS, DASHES, GREY, clean_axes, new_figu
 from mlestruct.structures import MatchingPolytope
 
 from .questionnaires import AnswerPairs, true_theta
-from .runner import Claim, Comparison, Picture, Report, Table, listed
+from .runner import STAND_IN, Claim, Comparison, Picture, Report, Table, listed
 
 TITLE = "Roommates: which questions count, and how well roommates are told from other pairs"
 PLACE = "section on unipartite perfect matchings, table and figure; appendix, table of weights"
@@ -372,106 +372,52 @@ def comparisons(campuses):
 
 # ---------------------------------------------------------------------- claims
 def claims(campuses):
-    """Of the published model, and of rivals trained on all training years."""
-    return [
-        higher_auc(campuses),
-        dominates(campuses),
-        worse_than_constant(campuses),
-        better_than_chance(campuses),
-        Claim(
-            "Whole matchings are not predicted: the Hamming error is high (above .9)",
-            min(campus.entries[MLE]["hamming"] for campus in campuses) > 0.9,
-            f"mean {mean_of(campuses, MLE, 'hamming'):.4f}",
-        ),
-        strong_questions(campuses),
-        weak_questions(campuses),
-        Claim(
-            "Single-sex floor, rising sophomore and Brownstone have low weights: the data are too "
-            "noisy there",
-            None,
-            "about the paper's students; the campus is generated, without two of the questions",
-        ),
-    ]
+    """Those of the paper are about its students: the runner leaves them undecided.
 
+    What is left to test is whether learning finds the weights that campuses were generated from.
+    """
 
-def higher_auc(campuses):
-    names = (MLE, OURS, CONSTANT, PERCEPTRON, SVM, PERCEPTRON + AS_CHOSEN, SVM + AS_CHOSEN)
-    return Claim(
-        "MLE-Struct gains above random guesses and the constant baseline (AUC, on every campus)",
-        all(campus.auc(MLE) > max(campus.auc(CONSTANT), 0.5) for campus in campuses),
-        f"mean AUC {listed({name: mean_of(campuses, name) for name in names}, '.4f')}",
-    )
+    def means(*names, key="auc"):
+        return listed({name: mean_of(campuses, name, key) for name in names}, ".4f")
 
-
-def dominates(campuses):
-    """Whether the curve is nowhere below that of the constant weights."""
-    rates = RATES * (1.0 + 1e-9)
-    at = (rates >= LOW_RATES[0]) & (rates < LOW_RATES[1])
+    questions, truth = campuses[0].questions, campuses[0].true_weights
+    learned = learned_weights(campuses)
+    places = ranks(learned.mean(axis=0))
+    shown = {name: places[questions.index(name)] for name in (*STRONG, *WEAK)}
+    near = [np.corrcoef(ranks(row), ranks(truth))[0, 1] for row in learned]
+    low = (RATES > 0.0) & (LOW_RATES[1] > RATES)
     ours, constant = (
-        np.array([campus.entries[name]["curve"] for campus in campuses])[:, at]
+        np.array([campus.entries[name]["curve"] for campus in campuses])[:, low]
         for name in (MLE, CONSTANT)
     )
-    short = constant - ours
-    below = int((short > 1e-12).sum())
-    return Claim(
-        "MLE-Struct dominates the constant baseline at low false-positive rates "
-        f"({LOW_RATES[0]:g} to {LOW_RATES[1]:g})",
-        below == 0,
-        f"below at {below} of {short.size} rates, by {max(short.max(), 0.0):.4f} of the roommates "
-        "at most",
-    )
-
-
-def worse_than_constant(campuses):
-    names, n = (PERCEPTRON, SVM), len(campuses)
-    below = {name: sum(c.auc(name) < c.auc(CONSTANT) for c in campuses) for name in names}
-    shown = (CONSTANT, *names, *(name + AS_CHOSEN for name in names))
-    aucs = listed({name: mean_of(campuses, name) for name in shown}, ".4f")
-    return Claim(
-        "Perceptron and SVM do not generalise even after extensive tuning: their test AUC is worse "
-        "than that of the constant baseline",
-        all(count == n for count in below.values()),
-        "; ".join(f"{name} on {count} of {n} campuses" for name, count in below.items())
-        + f"; mean AUC {aucs}. What they learn depends on when they stop",
-    )
-
-
-def better_than_chance(campuses):
-    pairs = [(campus.auc(SVM + PAPER_RANGE), campus.auc(MLE)) for campus in campuses]
-    return Claim(
-        "The SVM at the best lambda of the paper's range is better than random guessing, but "
-        "significantly worse than MLE (by .1 of AUC)",
-        all(0.5 < rival < ours - 0.1 for rival, ours in pairs),
-        "AUC " + "; ".join(f"{rival:.4f} against {ours:.4f}" for rival, ours in pairs),
-    )
-
-
-def strong_questions(campuses):
-    questions, truth = campuses[0].questions, campuses[0].true_weights
-    strong = [questions.index(name) for name in STRONG]
-    learned = learned_weights(campuses)
-    kept = sum(set(np.argsort(row)[: len(strong)]) == set(strong) for row in learned)
-    ordered = sum((ranks(row[strong]) == ranks(truth[strong])).all() for row in learned)
-    near = np.mean([np.corrcoef(ranks(row), ranks(truth))[0, 1] for row in learned])
-    return Claim(
-        f"{', '.join(STRONG)} require the strongest agreement",
-        kept == len(learned),
-        f"they come first on {kept} of {len(learned)} campuses, in the true order on {ordered}; "
-        f"the rank correlation of all weights with the truth is {near:.3f}. Generated with these "
-        "weights: a test of learning, not of students",
-    )
-
-
-def weak_questions(campuses):
-    """Half of all questions, as in the paper's ranking."""
-    questions = campuses[0].questions
-    found = ranks(learned_weights(campuses).mean(axis=0))
-    places = {name: found[questions.index(name)] for name in WEAK}
-    return Claim(
-        f"{', '.join(WEAK)} are among the least important (rank {len(questions) // 2} or below)",
-        min(places.values()) >= len(questions) // 2,
-        f"ranks of the mean weights among {len(questions)}: {listed(places, 'd')}",
-    )
+    rivals = (PERCEPTRON, SVM, PERCEPTRON + AS_CHOSEN, SVM + AS_CHOSEN)
+    ranking = f"ranks among {len(questions)}: {listed(shown, 'd')}; generated in this order"
+    paper = {
+        "MLE-Struct gains above random guesses and the constant baseline":
+            f"mean AUC {means(MLE, CONSTANT)}",
+        f"MLE-Struct dominates the constant baseline at rates of false positives below "
+        f"{LOW_RATES[1]:g}":
+            f"roommates accepted, mean gain {np.mean(ours - constant):.4f}, least "
+            f"{np.min(ours - constant):.4f}",
+        "Perceptron and SVM have a test AUC below the constant baseline, even after tuning":
+            f"mean AUC {means(CONSTANT, *rivals)}",
+        "The SVM at the paper's lambdas is better than random, and much worse than MLE":
+            f"mean AUC {means(SVM + PAPER_RANGE, MLE)}",
+        "Whole matchings are not predicted: the Hamming error is high":
+            f"mean {mean_of(campuses, MLE, 'hamming'):.4f}",
+        f"{', '.join(STRONG)} need the closest agreement": ranking,
+        f"{', '.join(WEAK)} are among the least important": ranking,
+    }  # fmt: skip
+    return [
+        *(Claim(sentence, None, figure, STAND_IN) for sentence, figure in paper.items()),
+        Claim(
+            "Learning finds the order of the weights that campuses are generated from (our "
+            "threshold: a rank correlation of .9 on every campus)",
+            min(near) >= 0.9,
+            f"rank correlations {min(near):.3f} to {max(near):.3f}",
+            whose="ours",
+        ),
+    ]
 
 
 # ---------------------------------------------------------------------- tables and the picture

@@ -250,6 +250,8 @@ def judged(claim, setting):
     """Generated data that stand in for the paper's decide none of its claims."""
     if "why" in setting and claim.whose == "paper":
         claim = replace(claim, holds=None, reason=STAND_IN)
+    if claim.holds is not None:
+        claim = replace(claim, reason="")
     return {**asdict(claim), "verdict": claim.verdict}
 
 
@@ -291,6 +293,7 @@ def summarised(environments):
 @cache
 def commit():
     """The commit of the clone, with "+" if tracked files differ from it."""
+
     def git(*words):
         asked = ["git", "-C", str(Path(__file__).parent), *words]
         return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()

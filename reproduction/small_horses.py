@@ -53,7 +53,8 @@ def report(setting, found):
         claims=[loops.claim(), *rivals.claims()],
         summary=[
             f"{setting['train']} pictures, {best['pixels']:,} pixels. auto proves the optimum to "
-            f"{(best['high'] - best['low']) / abs(best['high']):.1g} in {best['seconds']:.3g} CPU s."
+            f"{(best['high'] - best['low']) / abs(best['high']):.1g} in "
+            f"{best['seconds']:.3g} CPU s."
         ],
     )
 
@@ -168,8 +169,10 @@ class Rivals:
             short = (self.best["high"] - run["likelihood"]) / self.size
             rows.append([name, len(run["rows"]) - 1, run["rows"][-1][0], self.distances(name)[-1],
                          short, run["ended"]])  # fmt: skip
-        title = "Truncated TRW at its end: its own objective minus the optimum, and how far P of " \
-                "its weights is below the optimum, both relative"
+        title = (
+            "Truncated TRW at its end: its own objective minus the optimum, and how far P of "
+            "its weights is below the optimum, both relative"
+        )
         head = ["method", "iterations", "CPU s", "objective", "weights", "ended by itself"]
         return Table("truncated", title, head, rows)
 

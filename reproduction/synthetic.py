@@ -209,7 +209,7 @@ def likelihood_claims(results):
         for regime, kind in ((HIGH, "Bethe"), (LOW, "Bethe"), (LOW, "RW"), (HIGH, "RW"))
     }
     worst = "; ".join(f"{name} {100 * share:.2g} %" for name, share in short.items())
-    alike = f"at most below the exact optimum: {worst}; {ALIKE:.0%} counts as alike"
+    alike = f"at most below the exact optimum: {worst}"
     return [
         Claim(
             "The dual has the optimum of the saddle point problem (Sion): the least L(tau) is the "
@@ -225,12 +225,12 @@ def likelihood_claims(results):
         ),
         Claim(
             "High SNR: the data are nearly as probable under the Bethe estimate as under the exact "
-            "MLE",
+            f"MLE (our threshold: {ALIKE:.0%} of the log-likelihood)",
             short[f"{HIGH}, Bethe"] <= ALIKE,
             alike,
         ),
         Claim(
-            "Low SNR: all estimates have about the same likelihood",
+            f"Low SNR: all estimates have about the same likelihood (our threshold: {ALIKE:.0%})",
             max(short[f"{LOW}, Bethe"], short[f"{LOW}, RW"]) <= ALIKE,
             alike,
         ),
@@ -298,7 +298,7 @@ def entropy(tau, rho):
 def convexity_claim(found):
     return Claim(
         "Theorem 4.1: for any rho in [0, 1]^V, any graph and perfect or imperfect matchings, the "
-        "reweighted free energy is convex over the local polytope",
+        "reweighted free energy is convex over the local polytope (a search for a counterexample)",
         found["failed"] == 0,
         f"{found['failed']} of {found['segments']} random segments against it; the entropy at a "
         f"midpoint is at least {found['least']:.1g} above the mean of the ends",
@@ -344,8 +344,9 @@ def speed_claim(rows):
     ordered = sorted(rows, key=lambda row: row["entropy"])
     passes = [row["passes"] for row in ordered]
     return Claim(
-        "Frank-Wolfe converges faster when the true pseudomarginals have higher entropy",
-        passes[0] > passes[-1] and passes == sorted(passes, reverse=True),
+        "Frank-Wolfe converges faster when the true pseudomarginals have higher entropy (our "
+        "threshold: passes fall with it, by a factor of 2 at least)",
+        passes[0] >= 2 * passes[-1] and passes == sorted(passes, reverse=True),
         ", ".join(f"{r['passes']} passes at an entropy of {r['entropy']:.3g}" for r in ordered),
     )
 
