@@ -362,7 +362,11 @@ def verdict_of(claim):
 
 
 def claims_table(rows):
-    return markdown_table(["experiment", "claim", "verdict", "deciding figure"], rows)
+    """Without padding: sentences are long."""
+    lines = [["experiment", "claim", "verdict", "deciding figure"], ["---"] * 4, *rows]
+    return "\n".join(
+        "| " + " | ".join(t.replace("|", "\\|") for t in line) + " |" for line in lines
+    )
 
 
 def summary(records):

@@ -41,7 +41,9 @@ def made_up(problems=("rand-20",), graphs=10, missed=(), times=TIMES):
         for method, row in times.items()
         for level, spent in zip(setting["levels"], row, strict=True)
     ]  # fmt: skip
-    return setting, {problem: [one] * graphs for problem in problems}
+    noisy = [[{**c, "microseconds": c["microseconds"] * (1 + 1e-3 * k)} for c in one]
+             for k in range(graphs)]  # fmt: skip
+    return setting, dict.fromkeys(problems, noisy)
 
 
 def test_speed_tables_tell_what_was_not_reached_and_where_auto_is_slower():
@@ -52,9 +54,9 @@ def test_speed_tables_tell_what_was_not_reached_and_where_auto_is_slower():
     assert rows[0] == ["rand-20", "FW, fixed steps", 1, 9, 9, ">8"]
     auto = report.claims[2]
     assert not auto.holds
-    assert auto.measured == "at most 1.50 times the time (rand-75 at 0.001, BP)"
+    assert auto.figure == "at most 1.50 times the time (rand-75 at 0.001, BP)"
     assert [claim.holds for claim in report.claims] == [False, True, False]
-    assert "faster at 5 of 20 places" in report.claims[0].measured
+    assert "faster at 5 of 20 places" in report.claims[0].figure
     notes = [one.note for one in report.comparisons]
     assert notes[:4] == ["", "", "", "not reached on all graphs: an upper bound"]
 

@@ -49,12 +49,6 @@ TINY = with_moments(
         "picture": 4,
         "halvings": 2,
         "between": 1,
-        "double_loop": {
-            "data": {"train": 2},
-            "rates": [0.01],
-            "seconds": 0.1,
-            "pixels_per_alpha": 3000,
-        },
     }
 )
 
@@ -145,19 +139,40 @@ def test_claims_follow_the_curves(found):
     def values(*distances):
         return [[0.01 + 0.1 * k, k, optimum + d * size] for k, d in enumerate(distances)]
 
+    def ended(*methods):
+        for method in horses.METHODS:
+            stored[method]["converged"] = method in methods
+
+    race = "in less time than domke40"
     change("bcfw", values=values(9.0, 3.0))
-    change("bcfw-search", values=values(9.0, 4.0))
-    assert holds("fastest without line search")
-    change("bcfw-search", values=values(9.0, 2.0))
-    assert not holds("fastest without line search")
+    ended()
+    assert holds("fastest without line search") is None  # neither ended
+    assert holds(race) is None
+    change("trw10", values=values(-2.0, 0.5))
+    assert holds("domke10") is None
+    ended("bcfw", "bcfw-search", "trw10", "trw40")
+    assert holds("domke10")
     change("trw10", values=values(-2.0, -0.1))
     assert not holds("domke10")
-    change("trw10", values=values(-2.0, 0.5))
-    assert holds("domke10")
-    change("trw40", values=values(-2.0, -0.5))
-    assert not holds("in less time than domke40")
-    change("trw40", values=values(-20.0, -10.0))
-    assert holds("in less time than domke40")
+    seconds = {name: Results(TINY, stored).end(name)["cpu"] for name in ("bcfw", "trw40")}
+    assert holds(race) is (seconds["bcfw"] < seconds["trw40"])
+
+
+def test_an_order_of_jumping_errors_is_not_decided(found):
+    stored = json.loads(json.dumps(found))
+    rival = stored["trw40"]["curves"]["trw40"]
+    rival["path"] = [{"cpu": 10.0, "iteration": k, "errors": [0.04]} for k in (1, 24)]
+
+    def judged(*errors):
+        stored["bcfw"]["curves"]["bcfw"]["path"] = [
+            {"cpu": cpu, "iteration": 9, "errors": [e]}
+            for cpu, e in zip((1.0, 8.0, 15.0, 90.0), errors, strict=True)
+        ]
+        return [claim.holds for claim in horses.picture_claims(Results(TINY, stored))]
+
+    assert judged(0.9, 0.03, 0.03, 0.9) == [True, True]
+    assert judged(0.9, 0.03, 0.09, 0.9) == [None, None]
+    assert judged(0.0, 0.05, 0.09, 0.0) == [False, False]
 
 
 def test_published_numbers_are_compared_at_iterations_of_the_rival(found):
@@ -178,16 +193,6 @@ def test_published_numbers_are_compared_at_iterations_of_the_rival(found):
     later = horses.report(setting, stored).comparisons
     missing = [c.what for c in later if c.ours is None]
     assert ["24 iterations" in what for what in missing] == [True, True]
-
-
-def test_the_naive_double_loop_is_judged_by_its_best_rate(found):
-    stored = json.loads(json.dumps(found))
-    loop = stored["double loop"]
-    loop["rates"] = {"1": [[0.1, -9e9], [1.0, loop["optimum"] * 1.001]], "2": [[1.0, None]]}
-    loop["rates"]["2"].insert(0, [0.5, -9e9])
-    assert not horses.report(TINY, stored).claims[0].holds
-    loop["rates"] = {"2": loop["rates"]["2"]}
-    assert horses.report(TINY, stored).claims[0].holds
 
 
 # ---------------------------------------------------------------------- settings and data

@@ -220,7 +220,7 @@ def test_every_published_loss_is_compared():
     assert one.ours == pytest.approx(np.mean(losses_by_role(part["losses"])))
     loop = experiment_runs.claim(report, "double loop")
     assert loop.holds
-    assert "fails at 2 of 3 penalties" in loop.measured
+    assert "fails at 2 of 3 penalties" in loop.figure
     table = experiment_runs.table(report, f"loss-hotel, {TWO}")
     parts = [part_name(sequence="hotel", gap=gap, method="rho=1") for gap in setting["gaps"]]
     assert table.rows[-1][1] == pytest.approx(np.mean([found[part]["test"] for part in parts]))
@@ -240,7 +240,31 @@ def test_rho_makes_little_difference_if_thirds_make_more():
         return {k: {ONE: np.array(roles), TWO: np.array([0.1])} for k, roles in enumerate(by_rho)}
 
     assert rho.little_difference("house", 50, losses((0.0, 0.2), (0.05, 0.25))).holds
-    assert not rho.little_difference("scene", 50, losses((0.0, 0.01), (0.2, 0.21))).holds
+    apart = losses((0.0, 0.01), (0.2, 0.21))
+    assert rho.little_difference("scene", 50, apart).holds is None  # on two thirds they are equal
+    for loss, end in zip(apart.values(), (0.1, 0.4), strict=True):
+        loss[TWO] = np.array([end, end + 0.1])
+    assert rho.little_difference("scene", 50, apart).holds is False
+
+
+def test_losses_within_their_range_over_splits_decide_nothing():
+    rng = np.random.default_rng(0)
+
+    def means(difference, noise):
+        base = rng.uniform(0.03, 0.05, 6)
+        row = {c: dict.fromkeys((ONE, TWO), base) for c in house_hotel.COLUMNS}
+        noisy = base + difference + noise * np.linspace(-1.0, 1.0, 6)
+        return row | {house_hotel.PAPER: dict.fromkeys((ONE, TWO), noisy)}
+
+    def judged(difference, noise):
+        row = means(difference, noise)
+        report = house_hotel.claims({"house": row, "hotel": row})
+        return [claim.holds for claim in report]
+
+    assert judged(-0.003, 0.02)[1:3] == [None, None]
+    assert judged(-0.003, 0.001) == [True, True, False, False]
+    assert judged(0.003, 0.001) == [True, False, True, True]
+    assert judged(0.05, 0.001)[0] is False
 
 
 # ---------------------------------------------------------------------- confidence
@@ -267,8 +291,11 @@ def test_numbers_of_confidence():
     assert found["another partner is not trivial when wrong"] == 0.5
     assert found["marginal of the predicted partner when wrong"] == pytest.approx(0.75)
     assert found["marginal of the true partner when wrong"] == pytest.approx(0.2)
-    assert [claim.holds for claim in mismatch.claims(found)] == [True, True, True]
-    assert mismatch.claims(numbers(points[:1], 0)) == []  # nothing is wrong
+    judged = [claim.holds for claim in mismatch.claims(found, [found, found])]
+    assert judged == [True, True, True]
+    other = numbers([points[0], points[2]], 0)  # gaps disagree
+    assert [claim.holds for claim in mismatch.claims(found, [found, other])][1:] == [None, None]
+    assert mismatch.claims(found, [numbers(points[:1], 0)]) == []  # nothing is wrong
 
 
 # ---------------------------------------------------------------------- from end to end

@@ -1,7 +1,6 @@
 """The roommate experiment from end to end at toy size."""
 
 import json
-from copy import copy
 
 import numpy as np
 import pytest
@@ -14,21 +13,18 @@ from mlestruct.datasets import generate_campus
 from reproduction import roommates as methods
 from reproduction.questionnaires import true_theta
 from reproduction.roommates import (
-    LOW_RATES,
     PAPER_LAMBDAS,
     PAPER_RANGE,
     PUBLISHED,
     RATES,
-    STRONG,
     CampusResult,
     Years,
     auc_of,
-    dominates,
     evaluated,
     hamming_error,
     ranks,
 )
-from reproduction.runner import plain
+from reproduction.runner import judged, plain
 
 TINY = {
     "data": "generated",
@@ -41,7 +37,6 @@ TINY = {
     "perceptron_decays": [0.0, 1.0],
     "svm_lambdas": {PAPER_LAMBDAS: [1.0], "lambda above 1000": [1e4, 1e6]},
     "svm_passes": 3,
-    "algorithms": {"seconds": 0.2},
 }
 
 
@@ -79,21 +74,10 @@ def test_report_tells_what_the_parts_found(found, tmp_path):
         for k, campus in enumerate(read_results(TINY, found), start=1)
         for name, entry in campus.entries.items()
     }
-    above = all(
-        aucs[f"campus {k}", methods.MLE] > max(0.5, aucs[f"campus {k}", methods.CONSTANT])
-        for k in (1, 2)
-    )
-    assert claim(report, "gains above random guesses").holds is above
+    assert claim(report, "gains above random guesses").holds is None
     for k in (1, 2):
         part = found[f"campus {k}, perceptron"][methods.PERCEPTRON]
         assert aucs[f"campus {k}", methods.PERCEPTRON] == part["auc"]
-    below = all(
-        aucs[f"campus {k}", name] < aucs[f"campus {k}", methods.CONSTANT]
-        for k in (1, 2)
-        for name in (methods.PERCEPTRON, methods.SVM)
-    )
-    assert claim(report, "Perceptron and SVM do not generalise").holds is below
-    assert claim(report, "Brownstone").holds is None
     for row in tables["methods"].rows:
         assert row[1] == pytest.approx(np.mean([aucs[f"campus {k}", row[0]] for k in (1, 2)]), 1e-3)
     chosen = {row[0]: row[-1] for row in tables["methods"].rows}
@@ -113,20 +97,13 @@ def test_published_numbers_have_notes(found):
     assert not methods.report({**TINY, "why": "quick"}, found).comparisons
 
 
-def test_questions_are_judged_by_the_learned_weights(found):
+def test_generated_campuses_decide_nothing_about_students(found):
     report = methods.report(TINY, found)
-    kept = 0
-    for k in (1, 2):
-        questions = found[f"campus {k}, nothing learned"]["questions"]
-        theta = found[f"campus {k}, ours"][methods.MLE]["theta"]
-        learned = dict(zip(questions, theta, strict=False))  # differences come first
-        kept += set(sorted(learned, key=learned.get)[:3]) == set(STRONG)
-    one = claim(report, "the strongest agreement")
-    assert f"first on {kept} of 2" in one.measured
-    assert one.holds is (kept == 2)
+    paper = [judged(one, TINY) for one in report.claims if one.whose == "paper"]
+    assert {one["verdict"] for one in paper} == {"not decided here"}
     # What was planted is compared in the form to which the ridge penalty leads.
-    true = found["campus 1, nothing learned"]["true_weights"]
-    assert true[questions.index("smoking")] == pytest.approx(-1.2)
+    first = found["campus 1, nothing learned"]
+    assert first["true_weights"][first["questions"].index("smoking")] == pytest.approx(-1.2)
 
 
 def test_the_better_range_of_lambdas_is_shown(found):
@@ -142,28 +119,6 @@ def test_the_better_range_of_lambdas_is_shown(found):
         "auc": 0.123,
     }
     assert read_results(TINY, changed)[0].auc(methods.SVM) == 0.123
-
-
-def test_low_rates_alone_decide_who_dominates_there(found):
-    (first, _) = read_results(TINY, found)
-    ones = np.ones(RATES.size)
-    ours = first.entries[methods.MLE]
-
-    def held(curve):
-        changed = copy(first)
-        changed.entries = {**first.entries, methods.MLE: ours | {"curve": curve}}
-        return dominates([changed]).holds
-
-    at = np.flatnonzero((0.99 * LOW_RATES[0] < RATES) & (0.999 * LOW_RATES[1] > RATES))
-    assert held(ones)
-    elsewhere = ones.copy()
-    elsewhere[np.delete(np.arange(RATES.size), at)] = -1.0
-    assert held(elsewhere)
-    constant = first.entries[methods.CONSTANT]["curve"]
-    for place in (at[0], at[-1]):
-        low = ones.copy()
-        low[place] = constant[place] - 0.01
-        assert not held(low)
 
 
 # ---------------------------------------------------------------------- methods

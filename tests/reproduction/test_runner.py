@@ -17,6 +17,10 @@ from matplotlib.figure import Figure
 import reproduction.__main__ as command
 from reproduction import NAMES
 from reproduction.runner import (
+    HEADINGS,
+    OPEN,
+    SMOKE_TEST,
+    VERDICTS,
     Claim,
     Comparison,
     Picture,
@@ -24,10 +28,13 @@ from reproduction.runner import (
     SettingError,
     Table,
     grid,
+    is_less,
     plain,
     reproduce,
     shown,
+    sign_beyond_spread,
     summary,
+    write_manifest,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +58,8 @@ def squares(numbers=(1, 2, 3), broken=None, error=KeyboardInterrupt):
         return Report(
             [Table("squares", "all squares", ["number", "square"], rows)],
             [Claim("squares grow", rows == sorted(rows), "three of them"),
-             Claim("nobody knows", None, "no data"), Claim("cubes grow", True, "all", "ours")],
+             Claim("nobody knows", None, "nothing", "no data"),
+             Claim("cubes grow", True, "all", whose="ours")],
             [Picture("curve", "squares", figure)],
             [Comparison("square of 2", 3.0, rows[1][1], (2.0, 5.0), "they round")],
             [f"The sum is {sum(square for _, square in rows):g}."],
@@ -78,10 +86,12 @@ def test_an_experiment_leaves_numbers_tables_and_pictures(tmp_path):
                                             ["3", "9.0"]]  # fmt: skip
     assert (folder / "curve.png").read_bytes()[:4] == b"\x89PNG"
     assert record["tables"][0]["rows"] == [[1, 1.0], [2, 4.0], [3, 9.0]]
-    assert record["environment"]["numpy"] == np.__version__
+    assert record["made"]["numpy"] == np.__version__
+    assert re.fullmatch(r"[0-9a-f]{7,}\+?|unknown", record["made"]["commit"])
     text = shown(record)
     assert "The sum is 14." in text
-    assert "* yes: squares grow (three of them)\n* not judged: nobody knows (no data)" in text
+    assert "| squares | squares grow | holds | three of them |" in text
+    assert "| squares | nobody knows | not decided here: no data | nothing |" in text
     assert re.search(r"\| square of 2 +\| +\| 3 +\| 4 +\| 2 to 5 +\| they round", text)
 
 
@@ -106,6 +116,47 @@ def test_results_of_another_setting_are_neither_mixed_nor_lost(tmp_path):
     with pytest.raises(SettingError, match="quick differ"):
         reproduce("squares", squares(), tmp_path, quick=True)
     assert len(list((tmp_path / "squares" / "parts").glob("square*.json"))) == 3
+
+
+def test_quick_runs_judge_nothing(tmp_path):
+    record = reproduce("squares", squares(), tmp_path, quick=True)
+    assert record["claims"] == record["comparisons"] == []
+    assert SMOKE_TEST in shown(record)
+
+
+def test_generated_data_decide_no_claim_of_the_paper(tmp_path):
+    experiment = squares()
+    made = experiment.setting
+    experiment.setting = lambda quick: made(quick) | {"why": "the real ones are secret"}
+    record = reproduce("squares", experiment, tmp_path)
+    verdicts = {one["sentence"]: one["verdict"] for one in record["claims"]}
+    assert verdicts == {"squares grow": OPEN, "nobody knows": OPEN, "cubes grow": "holds"}
+    assert HEADINGS["stand-in"] in shown(record)
+
+
+def test_differences_within_their_spread_have_no_sign():
+    assert sign_beyond_spread([1.0, 1.1, 0.9], independent=False) == 1
+    assert sign_beyond_spread([-1.0, -2.5], independent=False) == -1
+    assert sign_beyond_spread([-1.0, -4.0], independent=False) is None
+    assert sign_beyond_spread([1.0, 1.1, -0.9], independent=False) is None
+    assert sign_beyond_spread([1.0], independent=True) is None
+    noise = np.random.default_rng(0).normal(size=100)
+    assert sign_beyond_spread(noise - noise.mean() + 0.15, independent=True) is None
+    assert sign_beyond_spread(noise - noise.mean() + 0.25, independent=True) == 1
+    assert is_less([1.0, 2.0], [3.0, 4.0], independent=True)
+
+
+def test_the_manifest_tells_versions_and_hours(tmp_path):
+    reproduce("rho", squares(), tmp_path)
+    part = tmp_path / "rho" / "parts" / "square of 2.json"
+    older = json.loads(part.read_text())
+    older["made"]["commit"] = "0123456"
+    part.write_text(json.dumps(older))
+    reproduce("rho", squares(), tmp_path)
+    write_manifest(tmp_path)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert "0123456; " in manifest["commit"]  # of two versions
+    assert manifest["experiments"]["rho"]["hours"] == pytest.approx(manifest["hours"], abs=0.01)
 
 
 def test_a_grid_has_a_part_for_each_combination():
@@ -208,12 +259,20 @@ def numbers_in(value):
     return [] if value is None else [float(value)]
 
 
+README = (ROOT / "reproduction" / "README.md").read_text()
+
+
+def record_of(name):
+    return json.loads((RECORDS / name / f"{name}.json").read_text())
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_numbers_of_the_notes_are_those_of_the_record(name):
-    record = json.loads((RECORDS / name / f"{name}.json").read_text())
+def test_numbers_of_the_page_are_those_of_the_record(name):
+    record = record_of(name)
     assert not record["quick"]
     known = np.array(numbers_in(record))
-    found = NUMBER.findall((RECORDS / name / "notes.md").read_text())
+    section = README.partition(f"\n### {name}\n")[2].partition("\n### ")[0]
+    found = NUMBER.findall(section)
     assert found
     for printed in found:
         value = float(printed.replace(",", "").rstrip("%"))
@@ -223,11 +282,21 @@ def test_numbers_of_the_notes_are_those_of_the_record(name):
         assert min(near) <= 0.5001 * digit, printed
 
 
-def test_records_are_shown_and_the_readme_has_their_summary(capsys):
+def test_records_are_shown_and_the_page_has_their_claims(capsys):
     assert command.main(["--show"]) == 0
     table = capsys.readouterr().out
-    records = [json.loads((RECORDS / n / f"{n}.json").read_text()) for n in NAMES]
-    assert table == summary(records) + "\n"
-    assert table in (ROOT / "reproduction" / "README.md").read_text()
+    assert table == summary([record_of(name) for name in NAMES]) + "\n"
+    assert table in README
     assert command.main(["rho", "--show"]) == 0
     assert "| house, gap 50, rho = 0.5: loss" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_verdict_on_generated_data(name):
+    record = record_of(name)
+    stand_in = "why" in record["setting"]
+    for claim in record["claims"]:
+        assert claim["verdict"] in VERDICTS
+        assert (claim["verdict"] == OPEN) == bool(claim["reason"])
+        if stand_in and claim["whose"] == "paper":
+            assert claim["verdict"] == OPEN

@@ -84,7 +84,7 @@ def test_a_broken_sandwich_is_told(small):
     values["RW at RW"], values["Bethe at RW"] = values["Bethe at RW"], values["RW at RW"]
     claim = synthetic.likelihood_claims(synthetic.Likelihoods(setting, found))[-1]
     assert not claim.holds
-    assert claim.measured == "78 of 80 inequalities proven by certificates"
+    assert claim.figure == "78 of 80 inequalities proven by certificates"
 
 
 def test_worse_estimates_are_told(small):
