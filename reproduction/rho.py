@@ -101,7 +101,7 @@ def little_difference(name, gap, losses):
         return np.ptp(means), np.mean([np.ptp(loss[protocol]) for loss in losses.values()])
 
     by_protocol = {protocol: apart(protocol) for protocol in (ONE, TWO)}
-    less = {by_rho <= by_split for by_rho, by_split in by_protocol.values()}
+    less = {bool(by_rho <= by_split) for by_rho, by_split in by_protocol.values()}
     kind = "synthetic data (a generated scene)" if name == SCENE_NAME else f"real data (the {name})"
     return Claim(
         f"The test error differs little as rho varies, on {kind}, gap {gap} (our threshold: less "

@@ -25,7 +25,7 @@ SOLVERS = (
     "truncated_trw.py: reverse-mode derivatives, beliefs not projected, SciPy's L-BFGS."
 )
 USABLE = 0.01  # a relative distance from the optimum that a usable learner reaches
-PATIENCE = 10.0  # how many times auto's CPU seconds is too slow
+PATIENCE = 5.0  # how many times auto's CPU seconds is too slow
 
 
 def setting(quick):
@@ -177,23 +177,30 @@ class Rivals:
         return Table("truncated", title, head, rows)
 
     def claims(self):
-        ended = {name: self.distances(name)[-1] for name in self.names if self.found[name]["ended"]}
+        """L-BFGS never goes down, so a run above the optimum has crossed it for good."""
         error = self.gap / self.size
-        measured = f"at its end, minus the optimum: {listed(ended, '+.2g')} (proven to {error:.1g})"
+        ends = {name: self.distances(name)[-1] for name in self.names}
+        settled = {name: self.found[name]["ended"] or end > error for name, end in ends.items()}
+        told = ", ".join(
+            f"{name} {end:+.2g}{'' if self.found[name]['ended'] else ' (not ended)'}"
+            for name, end in ends.items()
+        )
+        measured = f"objective minus the optimum, relative: {told}; proven to {error:.1g}"
         first = self.names[0]
-        crosses = max(self.distances(first)) > error and min(self.distances(first)) < -error
+        crosses = min(self.distances(first)) < -error < error < ends[first]
+        elsewhere = any(settled[name] and abs(end) > error for name, end in ends.items())
         return [
             Claim(
                 "domke10 intersects the optimal value and does not converge to it (small pictures)",
-                crosses and abs(ended[first]) > error if first in ended else None,
+                bool(crosses) if settled[first] else None,
                 measured,
-                "" if first in ended else "budget",
+                "budget",
             ),
             Claim(
                 "For no finite number of sweeps is truncated TRW guaranteed to converge to the "
-                "optimum (small pictures: one run that ends elsewhere refutes a guarantee)",
-                True if any(abs(d) > error for d in ended.values()) else None,
+                "optimum (small pictures: a run that ends elsewhere)",
+                True if elsewhere else None,
                 measured,
-                "" if ended else "budget",
+                "budget",
             ),
         ]

@@ -14,14 +14,14 @@ from reproduction import synthetic
 
 @pytest.fixture(scope="module")
 def small():
-    return run(synthetic, sizes=[10, 30], seeds=2, algorithms={"samples": 20, "seconds": 0.3})
+    return run(synthetic, sizes=[10, 30], seeds=2)
 
 
 def test_a_small_run(small):
     setting, found, report = small
     assert all(claim.holds for claim in report.claims)
-    assert "80 of 80 inequalities proven" in report.claims[5].measured
-    assert len(found) == 2 * 2 + 3
+    assert "80 of 80 inequalities proven" in report.claims[5].figure
+    assert len(found) == 2 * 2 + 2
     for name, part in found.items():
         for point in part if name.startswith("regime") else ():
             low, exact, high = (point["values"][f"{kind} at exact"][0] for kind in synthetic.KINDS)
