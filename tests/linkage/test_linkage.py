@@ -294,9 +294,7 @@ def test_bad_parameters_are_named():
         RecordLinker(columns=[]).fit(left, right, links)
     twice = RecordLinker(columns=["town", "town"], alpha=1.0).fit(left, right, links)
     assert [one.column for one in twice.comparisons_] == ["town"]
-    with pytest.raises(
-        ValueError, match="`neighbours` must be a whole number of at least 1; got 0"
-    ):
+    with pytest.raises(ValueError, match="`neighbours` must be a whole number of at least 1; got 0"):
         RecordLinker(neighbours=0).fit(left, right, links)
     with pytest.raises(ValueError, match="alpha: expected a number or .auto., got .all."):
         RecordLinker(alpha="all").fit(left, right, links)
