@@ -17,7 +17,7 @@ from .._running import in_time
 from ..inference.bounds import log_partition_bounds
 from ..inference.marginals import marginals
 from ..inference.sampling import sample
-from ..learning.problem import Block
+from ..learning.problem import Block, runs_of
 from .base import Estimator, check_names
 
 Floats = NDArray[np.float64]
@@ -176,16 +176,25 @@ class SampleEstimator(Estimator):
         tol = self._tol if tol is None else as_positive(tol, "tol")
         options = self._options(method, options)
 
-        def one(query: Any) -> tuple[Floats, float]:
-            scores, structure = query.block.scores(self.coef_), query.block.structure
-            wanted = tol * structure.n_nodes
-            if method == "auto" and not options and structure.offers("marginals"):
-                found = structure.marginals(scores, None, wanted)
-                return found.tau, found.gap / wanted
-            answer = marginals(structure, scores, method, tol=wanted, **options)
-            return answer.tau, 0.0  # `marginals` warns if it does not converge
+        by_oracle = method == "auto" and not options
 
-        found = self._each(one, queries)
+        def one(run: slice) -> list[tuple[Floats, float]]:
+            part = [query.block for query in queries[run]]
+            structure = part[0].structure
+            wanted = tol * structure.n_nodes
+            if by_oracle and structure.offers("marginals"):
+                scores = np.array([block.scores(self.coef_) for block in part])
+                wants = np.full(len(part), wanted)
+                found = structure.marginals_each(scores, [None] * len(part), wants)
+                return [(own.tau, own.gap / wanted) for own in found]
+            answers = [
+                marginals(structure, block.scores(self.coef_), method, tol=wanted, **options)
+                for block in part
+            ]
+            return [(answer.tau, 0.0) for answer in answers]  # `marginals` warns of larger gaps
+
+        runs = self._each(one, runs_of([query.block for query in queries]))
+        found = [answer for run in runs for answer in run]
         _warn_of_gaps("predict_marginals", [excess for _, excess in found], tol)
         return [tau for tau, _ in found]
 
