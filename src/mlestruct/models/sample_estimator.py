@@ -178,23 +178,23 @@ class SampleEstimator(Estimator):
 
         by_oracle = method == "auto" and not options
 
-        def one(run: slice) -> list[tuple[Floats, float]]:
-            part = [query.block for query in queries[run]]
+        def one(own: Sequence[Any]) -> list[tuple[Floats, float]]:
+            part = [query.block for query in own]
             structure = part[0].structure
             wanted = tol * structure.n_nodes
             if by_oracle and structure.offers("marginals"):
                 scores = np.array([block.scores(self.coef_) for block in part])
                 wants = np.full(len(part), wanted)
                 found = structure.marginals_each(scores, [None] * len(part), wants)
-                return [(own.tau, own.gap / wanted) for own in found]
+                return [(answer.tau, answer.gap / wanted) for answer in found]
             answers = [
                 marginals(structure, block.scores(self.coef_), method, tol=wanted, **options)
                 for block in part
             ]
             return [(answer.tau, 0.0) for answer in answers]  # `marginals` warns of larger gaps
 
-        runs = self._each(one, runs_of([query.block for query in queries]))
-        found = [answer for run in runs for answer in run]
+        runs = [queries[run] for run in runs_of([query.block for query in queries])]
+        found = [answer for answers in self._each(one, runs) for answer in answers]
         _warn_of_gaps("predict_marginals", [excess for _, excess in found], tol)
         return [tau for tau, _ in found]
 

@@ -244,7 +244,7 @@ class StructuredCRF(SampleEstimator):
     # ------------------------------------------------------------------ prediction
     def _each(self, function: Callable[[Any], T], items: Iterable[Any]) -> list[T]:
         def one(item: Any) -> T:
-            block = getattr(item[0] if type(item) is tuple else item, "block", item)
+            block = getattr(item[0] if type(item) in (tuple, list) else item, "block", item)
             with Naming(block.name, "in prediction"):
                 return function(item)
 
