@@ -269,7 +269,7 @@ def labels(quick: bool) -> None:
                 continue
             task = replace(whole, labelled=np.sort(whole.held_in[:n]))
             methods: dict[str, Any] = {"`RecordLinker`": [partial(ours, labels=n > 0)]}
-            if n >= 200:
+            if n >= (50 if quick else 200):
                 methods["logistic regression"] = [logistic]
             if n >= 200 and has("recordlinkage"):
                 methods["recordlinkage"] = [recordlinkage]
