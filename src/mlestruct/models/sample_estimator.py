@@ -36,7 +36,7 @@ class Query(NamedTuple):
 class SampleEstimator(Estimator):
     """An estimator that answers by the block of each sample."""
 
-    _tol: ClassVar[float] = 1e-6  # of marginals, per node
+    _tol: ClassVar[float] = 1e-5  # of marginals, per node
     _likelihood_tol: ClassVar[float] = 1e-6
 
     @abstractmethod
@@ -154,7 +154,7 @@ class SampleEstimator(Estimator):
         ----------
         tol : float, optional
             Certified gap of each log-partition function, per node; by default 1e-7 for matchings,
-            1e-6 for others, 1e-3 from a decoder alone.
+            1e-5 for others, 1e-3 from a decoder alone.
         method : "auto", "fw" (from MAP calls alone), "perturb" or, if outputs can
             be counted, "exact": as in `mlestruct.inference.marginals`, which has the `options`
         known : what is given of each output, as in `predict`
