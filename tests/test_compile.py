@@ -193,7 +193,9 @@ def test_threads_announce_once(stderr_of):
 
 @pytest.mark.parametrize("stream", ["sys.stderr.close()", "sys.stderr = None", "os.close(2)"])
 def test_kernels_compile_without_stderr(stderr_of, stream):
-    assert stderr_of(f"import os, sys; {stream}; from two import middle; middle(2)") == ""
+    # The interpreter's own flush of a closed descriptor at exit may fail: leave without it.
+    code = f"import os, sys; {stream}; from two import middle; middle(2); os._exit(0)"
+    assert stderr_of(code) == ""
 
 
 def test_entries_that_are_saved_at_once_are_all_kept(tmp_path):

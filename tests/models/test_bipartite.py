@@ -231,7 +231,7 @@ def test_max_time_stops_between_samples():
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(40, 40, 3)) for _ in range(200)]
     BipartiteMatchingCRF(tol=0.5).fit(X[:1], [np.arange(40)])  # compile first
-    model = BipartiteMatchingCRF(tol=1e-12, solver=LBFGS(max_time=0.05), alpha=1e-6)
+    model = BipartiteMatchingCRF(tol=1e-12, solver=LBFGS(max_time=0.3), alpha=1e-6)
     labels = [rng.permutation(40) for _ in X]
     with pytest.warns(ConvergenceWarning, match="stopped"):
         model.fit(X, labels)

@@ -5,6 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import brier_score_loss
 
 from mlestruct import BipartiteMatchingCRF, ChainCRF, GraphCRF, GridCRF, MatchingCRF
@@ -256,3 +257,11 @@ def test_an_output_space_of_ones_own_needs_a_decoder_only(step):
 def test_wrong_output_spaces_are_found_out(space, message):
     with pytest.raises(ValueError, match=message):
         marginals(space, np.linspace(-1.0, 1.0, 8), "fw")
+
+
+def test_likelihoods_warn_of_a_larger_gap_than_asked():
+    rng = np.random.default_rng(0)
+    X, Y = [rng.normal(size=(4, 4, 2)) for _ in range(3)], [rng.permutation(4) for _ in range(3)]
+    model = BipartiteMatchingCRF().fit(X, Y)
+    with pytest.warns(ConvergenceWarning, match="approximate_log_likelihood: .* known only to"):
+        model.approximate_log_likelihood(X, Y, tol=1e-20)

@@ -263,3 +263,24 @@ def test_random_mistakes(seed, share, exact, searched, late):
     here = objective(outputs, X, Y, model.coef_)
     assert model.objective_ <= here + 0.005
     assert here <= model.objective_bound_ + 0.005
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ((np.zeros(3), 0.0), r"tau of shape \(5,\), got \(3,\)"),
+        ((np.full(5, np.nan), 0.0), "numbers from 0 to 1"),
+        ((np.full(5, 4.0), 0.0), "numbers from 0 to 1"),
+        ((np.full(5, 0.4), np.nan), "numbers from 0 to 1"),
+        (np.full(5, 0.4), r"\(tau, log Z\) or Marginals, got ndarray"),
+    ],
+)
+def test_wrong_marginals_are_refused(answer, message):
+    def top_two(scores):
+        return (np.argsort(np.argsort(-scores)) < 2).astype(int)
+
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(4, 5, 2)), [top_two(rng.normal(size=5)) for _ in range(4)]
+    space = DecoderSpace(top_two, 5, marginals=lambda scores: answer)
+    with pytest.raises(DecoderError, match=message):
+        StructuredCRF(structure=space).fit(X, Y)

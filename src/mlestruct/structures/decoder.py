@@ -389,10 +389,24 @@ class DecoderSpace(Structure):
         """The answer of the user's marginal oracle."""
         assert self._oracle is not None
         found = self._oracle(np.array(scores))
-        if isinstance(found, Marginals):
-            return found
-        tau, value = found
-        return Marginals(np.asarray(tau, dtype=np.float64), float(value), float(value), None, 1)
+        if not isinstance(found, Marginals):
+            if not isinstance(found, tuple) or len(found) != 2:
+                raise DecoderError(
+                    f"marginals: must return (tau, log Z) or Marginals, got {type(found).__name__}"
+                )
+            tau, value = np.asarray(found[0], dtype=np.float64), float(found[1])
+            found = Marginals(tau, value, value, None, 1)
+        tau, bounds = found.tau, (found.value, found.upper_bound)
+        if tau.shape != (self.n_coordinates,):
+            raise DecoderError(
+                f"marginals: must return tau of shape ({self.n_coordinates},), got {tau.shape}"
+            )
+        if not ((tau >= -1e-9) & (tau <= 1.0 + 1e-9)).all() or np.isnan(bounds).any():
+            raise DecoderError(
+                f"marginals: must return numbers from 0 to 1 and a log-partition function, got "
+                f"{tau.min()} to {tau.max()} and {found.value}"
+            )
+        return found
 
     def gumbel_noise(self) -> GumbelNoise:
         """Every coordinate chooses whether it is 1."""

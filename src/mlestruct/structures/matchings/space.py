@@ -354,7 +354,7 @@ def whole_numbers(values: Any, shape: tuple[int, ...], what: str) -> Ints:
     if found.shape != shape:
         raise ValueError(f"expected shape {shape}, {what}, got {found.shape}")
     if found.dtype.kind == "f":
-        broken = found[found != np.round(found)]
+        broken = found[~(np.abs(found) < 2.0**53) | (found != np.round(found))]
         if broken.size:
             raise ValueError(f"partners must be integers, found {broken[0]}")
         found = found.astype(np.int64)
