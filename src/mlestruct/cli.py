@@ -73,27 +73,21 @@ def make_parser() -> argparse.ArgumentParser:
     demo.add_argument("--seed", type=link.seed, default=0, help="of the generated scenes")
     demo.add_argument("--quiet", action="store_true", help="no progress bars")
     demo.set_defaults(run=_demo)
-    own = commands.add_parser(
-        "link", help="link the records of two tables one to one, with probabilities",
-        description=link.DESCRIPTION, epilog=link.EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    link.add_arguments(own)
-    own.set_defaults(run=_link)
-    own = commands.add_parser(
-        "dedupe", help="find the records of one table that are the same",
-        description=link.DEDUPE, epilog=link.DEDUPE_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    link.add_dedupe_arguments(own)
-    own.set_defaults(run=_dedupe)
-    own = commands.add_parser(
-        "review", help="answer the pairs that teach most on a local page",
-        description=link.REVIEW, epilog=link.REVIEW_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    link.add_review_arguments(own)
-    own.set_defaults(run=_review)
+    tables = {
+        "link": ("link the records of two tables one to one, with probabilities",
+                 link.DESCRIPTION, link.EXAMPLES, link.add_arguments, _link),
+        "dedupe": ("find the records of one table that are the same",
+                   link.DEDUPE, link.DEDUPE_EXAMPLES, link.add_dedupe_arguments, _dedupe),
+        "review": ("answer the pairs that teach most on a local page",
+                   link.REVIEW, link.REVIEW_EXAMPLES, link.add_review_arguments, _review),
+    }  # fmt: skip
+    for name, (words, description, examples, add_arguments, run) in tables.items():
+        own = commands.add_parser(
+            name, help=words, description=description, epilog=examples,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+        add_arguments(own)
+        own.set_defaults(run=run)
     warmup = commands.add_parser(
         "warmup",
         help="compile the numba kernels in advance, so that the first use is not slow",
